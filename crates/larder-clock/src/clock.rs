@@ -1,0 +1,188 @@
+//! The clock trait, and the clocks for a daemon, a test and a simulation.
+
+// This module is the one place that reads the machine's clocks.
+#![allow(clippy::disallowed_methods)]
+
+use crate::Timestamp;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Where a cache takes the time from.
+///
+/// ```
+/// use larder_clock::{Clock, MonotonicClock};
+///
+/// fn age_of<C: Clock>(clock: &C, fetched: larder_clock::Timestamp) -> std::time::Duration {
+///     clock.now().saturating_duration_since(fetched)
+/// }
+/// let clock = MonotonicClock::new();
+/// assert!(age_of(&clock, clock.now()) < std::time::Duration::from_secs(60));
+/// ```
+pub trait Clock: Send + Sync + 'static {
+    /// The time now, since this clock's epoch.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// Nanoseconds of a duration that a clock of this machine measured.
+fn nanos(duration: Duration) -> i128 {
+    i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// Nanoseconds from the Unix epoch to a wall time, negative before it.
+fn unix_nanos(wall: SystemTime) -> i128 {
+    match wall.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => nanos(after),
+        Err(before) => -nanos(before.duration()),
+    }
+}
+
+/// The machine's monotonic clock, counted from the wall time at which it was made.
+///
+/// Its epoch is the Unix epoch as the wall clock had it then. A step of the wall clock does not move it, so ages and
+/// waits stay right; [`wall_time`](Self::wall_time) and [`from_wall_time`](Self::from_wall_time) convert with the offset
+/// of the moment, so that what a person reads or asks for follows the wall clock.
+#[derive(Clone, Copy, Debug)]
+pub struct MonotonicClock {
+    origin: Instant,
+    origin_nanos: i128,
+}
+
+impl MonotonicClock {
+    /// A clock that starts at the wall time of now.
+    ///
+    /// ```
+    /// use larder_clock::{Clock, MonotonicClock};
+    /// let clock = MonotonicClock::new();
+    /// assert!(clock.now() <= clock.now());
+    /// ```
+    pub fn new() -> Self {
+        Self { origin: Instant::now(), origin_nanos: unix_nanos(SystemTime::now()) }
+    }
+
+    /// The wall time of a timestamp of this clock, in nanoseconds since the Unix epoch.
+    ///
+    /// ```
+    /// use larder_clock::{Clock, MonotonicClock};
+    /// let clock = MonotonicClock::new();
+    /// assert!(clock.wall_time(clock.now()) > 0);
+    /// ```
+    pub fn wall_time(&self, at: Timestamp) -> i128 {
+        let offset = unix_nanos(SystemTime::now()).saturating_sub(self.now().as_nanos());
+        at.as_nanos().saturating_add(offset)
+    }
+
+    /// The timestamp of this clock for a wall time in nanoseconds since the Unix epoch.
+    ///
+    /// ```
+    /// use larder_clock::{Clock, MonotonicClock};
+    /// let clock = MonotonicClock::new();
+    /// assert!(clock.from_wall_time(0) < clock.now());
+    /// ```
+    pub fn from_wall_time(&self, unix_nanoseconds: i128) -> Timestamp {
+        let offset = unix_nanos(SystemTime::now()).saturating_sub(self.now().as_nanos());
+        Timestamp::from_nanos(unix_nanoseconds.saturating_sub(offset))
+    }
+}
+
+impl Default for MonotonicClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for MonotonicClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.origin_nanos.saturating_add(nanos(self.origin.elapsed())))
+    }
+}
+
+/// A clock on tokio's time: the monotonic clock, but for tests that pause and advance it.
+///
+/// ```
+/// use larder_clock::{Clock, TokioClock};
+/// use std::time::Duration;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
+/// let clock = TokioClock::new();
+/// let before = clock.now();
+/// tokio::time::advance(Duration::from_secs(60)).await;
+/// assert_eq!(clock.now().saturating_duration_since(before), Duration::from_secs(60));
+/// # });
+/// ```
+#[cfg(feature = "tokio")]
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock {
+    origin: tokio::time::Instant,
+    origin_nanos: i128,
+}
+
+#[cfg(feature = "tokio")]
+impl TokioClock {
+    /// A clock that starts at the wall time of now.
+    pub fn new() -> Self {
+        Self { origin: tokio::time::Instant::now(), origin_nanos: unix_nanos(SystemTime::now()) }
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.origin_nanos.saturating_add(nanos(self.origin.elapsed())))
+    }
+}
+
+/// A clock that moves only when it is told to; clones share the time.
+///
+/// ```
+/// use larder_clock::{Clock, Timestamp, VirtualClock};
+/// let clock = VirtualClock::new(Timestamp::ZERO);
+/// let shared = clock.clone();
+/// clock.set(Timestamp::from_nanos(9));
+/// assert_eq!(shared.now(), Timestamp::from_nanos(9));
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct VirtualClock {
+    now: Arc<Mutex<Timestamp>>,
+}
+
+impl VirtualClock {
+    /// A clock that stands at `start`.
+    pub fn new(start: Timestamp) -> Self {
+        Self { now: Arc::new(Mutex::new(start)) }
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.update(|now| now + by);
+    }
+
+    /// Sets the clock, backwards too.
+    pub fn set(&self, to: Timestamp) {
+        self.update(|_| to);
+    }
+
+    fn update(&self, change: impl FnOnce(Timestamp) -> Timestamp) {
+        // A panic while the lock is held cannot leave half a timestamp behind.
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        *now = change(*now);
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

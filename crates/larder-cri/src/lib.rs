@@ -1,0 +1,1 @@
+//! A CRI v1 container runtime as a source of pod status

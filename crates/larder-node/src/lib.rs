@@ -1,0 +1,1 @@
+//! One node's larder: sources, caches and policy wired together

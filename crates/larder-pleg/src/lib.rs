@@ -1,0 +1,1 @@
+//! The pod lifecycle event generator: relists the container runtime and reports what changed

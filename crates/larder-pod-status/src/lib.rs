@@ -1,0 +1,1 @@
+//! The pod status cache of the kubelet, with waits for a status newer than a time

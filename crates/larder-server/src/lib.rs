@@ -1,0 +1,1 @@
+//! The local API of larder over a Unix socket

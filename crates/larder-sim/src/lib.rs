@@ -1,0 +1,1 @@
+//! Traces and their replay on the caches in virtual time
