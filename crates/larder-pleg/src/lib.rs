@@ -1,1 +1,18 @@
-//! The pod lifecycle event generator: relists the container runtime and reports what changed
+#![doc(test(attr(deny(warnings))))]
+//! The pod lifecycle event generator: relists the container runtime, keeps the pod status cache true to it, and tells
+//! subscribers what changed.
+
+mod error;
+mod event;
+mod options;
+mod pod;
+mod runtime;
+mod status;
+mod wire;
+
+pub use error::{PodName, RuntimeCall, RuntimeError};
+pub use event::{Delivery, EventKind, EventReceiver, PodLifecycleEvent};
+pub use options::{InvalidOption, PlegOptions};
+pub use pod::{ContainerState, RuntimeContainer, RuntimePod};
+pub use runtime::Runtime;
+pub use status::{ContainerId, ContainerStatus, PodStatus, SandboxState, SandboxStatus};

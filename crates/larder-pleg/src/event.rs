@@ -1,0 +1,142 @@
+//! What happened to a pod's containers between two looks at the runtime, and how it is handed to many subscribers.
+//!
+//! # Guarantees
+//!
+//! - A subscriber gets the events of one pod in the order in which they were found, from its subscription on.
+//! - By the time an event is delivered, the pod's entry in the cache is at least as new as the event.
+//! - Nobody waits for a subscriber. One that falls behind by more than the events kept loses the oldest of them, and is
+//!   told how many ([`Delivery::Gap`]); what it missed can be read from the cache.
+//!
+//! # Limits
+//!
+//! Events are hints of what to look at, not a log: a container that is created and removed between two relists never
+//! shows.
+//!
+//! # Cancel safety
+//!
+//! [`EventReceiver::recv`] loses nothing when it is dropped before it has answered.
+//!
+//! # Differs from kubelet
+//!
+//! The kubelet has one subscriber, whose full channel drops the newest events, seen only in a metric.
+
+use larder_clock::Timestamp;
+use larder_pod_status::PodUid;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::broadcast;
+
+/// A change of a pod's state that a relist found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PodLifecycleEvent {
+    /// The pod.
+    pub uid: PodUid,
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub name: String,
+    /// What happened.
+    pub kind: EventKind,
+    /// The container or the sandbox that it happened to, as the runtime names it; none for [`EventKind::PodSync`].
+    pub container_id: Option<String>,
+    /// The container's name; empty for a sandbox, none for [`EventKind::PodSync`].
+    pub container_name: Option<String>,
+    /// What the container exited with, for one that died and whose status is still to be had.
+    pub exit_code: Option<i32>,
+    /// The time of the relist that found it, on the PLEG's clock.
+    pub at: Timestamp,
+}
+
+/// What happened to a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A container is running that was not before.
+    ContainerStarted,
+    /// A container has exited, or is gone without having been seen to exit.
+    ContainerDied,
+    /// A container is gone.
+    ContainerRemoved,
+    /// A container's state is neither running nor exited. Makes the pod be inspected; not delivered.
+    ContainerChanged,
+    /// The pod was inspected again, without any of the above.
+    PodSync,
+}
+
+impl EventKind {
+    /// The event's name as the kubelet has it.
+    ///
+    /// ```
+    /// assert_eq!(larder_pleg::EventKind::PodSync.as_str(), "PodSync");
+    /// ```
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ContainerStarted => "ContainerStarted",
+            Self::ContainerDied => "ContainerDied",
+            Self::ContainerRemoved => "ContainerRemoved",
+            Self::ContainerChanged => "ContainerChanged",
+            Self::PodSync => "PodSync",
+        }
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a subscriber receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The next event.
+    Event(Arc<PodLifecycleEvent>),
+    /// The subscriber was too slow: so many events were dropped before the next one.
+    Gap {
+        /// How many.
+        missed: u64,
+    },
+}
+
+/// One subscriber's end of the event stream.
+#[derive(Debug)]
+pub struct EventReceiver {
+    events: broadcast::Receiver<Arc<PodLifecycleEvent>>,
+    discarded: Arc<AtomicU64>,
+}
+
+impl EventReceiver {
+    pub(crate) fn new(events: broadcast::Receiver<Arc<PodLifecycleEvent>>, discarded: Arc<AtomicU64>) -> Self {
+        Self { events, discarded }
+    }
+
+    /// The next event, or the gap before it; `None` once the PLEG is gone and everything has been received.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it has answered, it has taken nothing.
+    pub async fn recv(&mut self) -> Option<Delivery> {
+        match self.events.recv().await {
+            Ok(event) => Some(Delivery::Event(event)),
+            Err(broadcast::error::RecvError::Lagged(missed)) => Some(self.gap(missed)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+
+    /// The next event or gap, if there is one already.
+    pub fn try_recv(&mut self) -> Option<Delivery> {
+        match self.events.try_recv() {
+            Ok(event) => Some(Delivery::Event(event)),
+            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(self.gap(missed)),
+            Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => None,
+        }
+    }
+
+    fn gap(&self, missed: u64) -> Delivery {
+        // A plain count: nothing is read on the strength of it.
+        self.discarded.fetch_add(missed, Ordering::Relaxed);
+        Delivery::Gap { missed }
+    }
+}

@@ -1,0 +1,34 @@
+//! What the PLEG asks of a container runtime.
+
+use crate::error::RuntimeError;
+use crate::pod::RuntimePod;
+use crate::status::PodStatus;
+use larder_pod_status::PodUid;
+use std::future::Future;
+
+/// A container runtime, as far as its pods are read.
+///
+/// Every future that these methods give can be dropped at any point, and then leaves nothing behind. Each is to end within
+/// a deadline of the implementation's own: the PLEG waits for it as long as it takes.
+pub trait Runtime: Send + Sync + 'static {
+    /// All pods of which the runtime has anything left, exited ones included, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime could not be asked or did not answer; then nothing is known, rather than that there are no pods.
+    fn pods(&self) -> impl Future<Output = Result<Vec<RuntimePod>, RuntimeError>> + Send;
+
+    /// One pod, or `None` if the runtime has nothing left of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`pods`](Self::pods).
+    fn pod(&self, uid: &PodUid) -> impl Future<Output = Result<Option<RuntimePod>, RuntimeError>> + Send;
+
+    /// The status of a pod as it was listed, the containers and sandboxes that have gone since left out.
+    ///
+    /// # Errors
+    ///
+    /// If the status of a container or a sandbox that is still there cannot be had.
+    fn pod_status(&self, pod: &RuntimePod) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send;
+}
