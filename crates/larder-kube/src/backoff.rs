@@ -1,0 +1,61 @@
+//! Pauses that grow, and differ from one node to the next.
+
+use std::time::Duration;
+
+/// The pauses after failures in a row.
+pub(crate) struct Backoff {
+    initial: Duration,
+    max: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max, next: initial }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.next = self.initial;
+    }
+
+    /// The next pause: between half and the whole of the step, the steps doubling up to the limit.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let step = self.next.min(self.max);
+        self.next = step.saturating_mul(2);
+        step.mul_f64(rand::random_range(0.5..=1.0))
+    }
+
+    /// The next pause where the server has asked for one: not shorter than that, and up to a quarter longer, so that those
+    /// who were sent away together do not return together.
+    pub(crate) fn pause_after(&mut self, asked: Option<Duration>) -> Duration {
+        let own = self.pause();
+        asked.map_or(own, |asked| own.max(asked.mul_f64(rand::random_range(1.0..=1.25))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_limit_and_are_jittered_downwards() {
+        let second = Duration::from_secs(1);
+        let mut backoff = Backoff::new(second, second * 4);
+        for step in [1, 2, 4, 4, 4] {
+            let pause = backoff.pause();
+            assert!(pause >= second * step / 2 && pause <= second * step, "{pause:?} of step {step} s");
+        }
+        backoff.reset();
+        assert!(backoff.pause() <= second);
+    }
+
+    #[test]
+    fn a_server_that_asks_for_patience_gets_it() {
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+        for asked in [3, 7] {
+            let pause = backoff.pause_after(Some(Duration::from_secs(asked)));
+            assert!(pause >= Duration::from_secs(asked) && pause <= Duration::from_secs(asked).mul_f64(1.25));
+        }
+        assert!(backoff.pause_after(None) <= Duration::from_millis(40));
+    }
+}

@@ -1,0 +1,376 @@
+//! What can go wrong with the API server, for whom, why, and what to do about it.
+
+use crate::object::Kind;
+use larder_objects::{FetchError, ObjectKey};
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest part of a server's message that is kept, in bytes.
+const MESSAGE: usize = 1024;
+
+/// What a request was for, as it stands in a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Target {
+    /// One object.
+    Object(Kind, ObjectKey),
+    /// The pods of this node.
+    PodsOf(Arc<str>),
+    /// The node of this name.
+    Node(Arc<str>),
+    /// Who the server takes larder for.
+    Identity,
+    /// An object of this kind whose name is not known.
+    Any(Kind),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(kind, key) => write!(f, "{} {}/{}", kind.in_words(), key.namespace(), key.name()),
+            Self::PodsOf(node) => write!(f, "pods of node {node}"),
+            Self::Node(node) => write!(f, "node {node}"),
+            Self::Identity => f.write_str("own identity"),
+            Self::Any(kind) => f.write_str(kind.in_words()),
+        }
+    }
+}
+
+/// Everything that fails between larder and the API server.
+///
+/// Clones share what is behind them. No variant and no message holds an object's contents.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KubeError {
+    /// The kubeconfig cannot be read.
+    #[error("kubeconfig {}: {source}; give a file that this process may read with --kubeconfig", path.display())]
+    KubeconfigUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Arc<std::io::Error>,
+    },
+    /// The kubeconfig is not the YAML of one.
+    #[error("kubeconfig {}: not a valid kubeconfig: {problem}", path.display())]
+    KubeconfigInvalid {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and on which line where that is known.
+        problem: String,
+    },
+    /// The kubeconfig lacks the context that was asked for.
+    #[error("kubeconfig {}: no context {context:?}; it has {}", path.display(), in_words(known))]
+    UnknownContext {
+        /// The file.
+        path: PathBuf,
+        /// The context.
+        context: String,
+        /// The contexts that it has.
+        known: Vec<String>,
+    },
+    /// A certificate, key or token file that the configuration names cannot be read.
+    #[error("{origin}: {what} {}: {source}", path.display())]
+    CredentialFile {
+        /// The kubeconfig, or the service account.
+        origin: String,
+        /// Which file this is.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: Arc<std::io::Error>,
+    },
+    /// The configuration can be read, but no client can be made of it.
+    #[error("{origin}: {problem}")]
+    Config {
+        /// The kubeconfig, or the service account.
+        origin: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A setting makes no sense.
+    #[error("setting {field}: {problem}")]
+    InvalidOption {
+        /// The field of [`KubeOptions`](crate::KubeOptions).
+        field: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A namespace or name that cannot stand in a request; nothing was sent.
+    #[error("{target}: not a name that an object can have")]
+    InvalidName {
+        /// The object.
+        target: Target,
+    },
+    /// The server answered with an error.
+    #[error("{target}: {}", answer(*code, reason, message, hint))]
+    Status {
+        /// What was asked for.
+        target: Target,
+        /// The HTTP status.
+        code: u16,
+        /// The reason of the server's Status, such as `Forbidden`; empty where the answer was none.
+        reason: String,
+        /// The message of the server's Status; empty where the answer was none.
+        message: String,
+        /// How long the server wants to be left alone.
+        retry_after: Option<Duration>,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// No connection, or it broke.
+    #[error("{target}: cannot reach the API server at {server}: {problem}")]
+    Transport {
+        /// What was asked for.
+        target: Target,
+        /// The server.
+        server: Arc<str>,
+        /// Why, from the outside to the cause.
+        problem: String,
+    },
+    /// The deadline passed first.
+    #[error("{target}: no answer from the API server at {server} within {after:?}")]
+    Timeout {
+        /// What was asked for.
+        target: Target,
+        /// The server.
+        server: Arc<str>,
+        /// The deadline.
+        after: Duration,
+    },
+    /// The answer is not what was asked for.
+    #[error("{target}: the answer cannot be used: {problem}")]
+    Decode {
+        /// What was asked for.
+        target: Target,
+        /// What is wrong with it; never what is in it.
+        problem: DecodeProblem,
+    },
+    /// The node is not there, or not larder's to read.
+    #[error("node {node}: {problem}; check --node-name (NODE_NAME): {}", advice(identity, node))]
+    WrongNode {
+        /// The node's name as larder was given it.
+        node: String,
+        /// Who the server takes larder for; empty where it did not say.
+        identity: String,
+        /// What the server said.
+        problem: String,
+        /// The answer's HTTP status.
+        code: u16,
+    },
+}
+
+/// What is wrong with an answer. It holds places and names of fields, never values.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeProblem {
+    /// The bytes end before the object does.
+    #[error("it ends in the middle, at line {line} column {column}")]
+    Truncated {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// The bytes are not JSON.
+    #[error("not JSON at line {line} column {column}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// A field has another type than it must have.
+    #[error("a field of the wrong type or missing, at line {line} column {column}")]
+    Shape {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// A field is missing.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// A field says that this is something else than was asked for.
+    #[error("{field} is not {wants:?}, as was asked for")]
+    Other {
+        /// The field.
+        field: &'static str,
+        /// What it should be.
+        wants: &'static str,
+    },
+    /// It is another object than the one asked for.
+    #[error("it is another object: {field} differs")]
+    AnotherObject {
+        /// The field.
+        field: &'static str,
+    },
+    /// It is larger than larder takes.
+    #[error("it is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl From<serde_json::Error> for DecodeProblem {
+    /// Keeps the place and drops the message, which can quote values.
+    fn from(error: serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        match error.classify() {
+            serde_json::error::Category::Eof => Self::Truncated { line, column },
+            serde_json::error::Category::Data => Self::Shape { line, column },
+            serde_json::error::Category::Syntax | serde_json::error::Category::Io => Self::Syntax { line, column },
+        }
+    }
+}
+
+impl KubeError {
+    pub(crate) fn decode(target: Target, problem: DecodeProblem) -> Self {
+        Self::Decode { target, problem }
+    }
+
+    pub(crate) fn status(
+        target: Target,
+        code: u16,
+        reason: String,
+        mut message: String,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        let mut end = MESSAGE.min(message.len());
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        message.truncate(end);
+        let hint = hint(code, &target);
+        Self::Status { target, code, reason, message, retry_after, hint }
+    }
+
+    /// The HTTP status, where the server answered with one.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } | Self::WrongNode { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The server says that the object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// The server says that larder may not read this.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// The server does not accept larder's credentials.
+    pub fn is_unauthorized(&self) -> bool {
+        self.code() == Some(401)
+    }
+
+    /// The resource version that was asked for is too old: a new list is due.
+    pub fn is_expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// The server asks for patience.
+    pub fn is_throttled(&self) -> bool {
+        self.code() == Some(429)
+    }
+
+    /// No answer before the deadline.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout { .. })
+    }
+
+    /// The server is not there, or cannot answer now: asking again later may help.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Transport { .. } | Self::Timeout { .. } => true,
+            Self::Status { code, .. } => *code == 429 || *code >= 500,
+            _ => false,
+        }
+    }
+
+    /// How long the server wants to be left alone, where it said so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl FetchError for KubeError {
+    fn is_not_found(&self) -> bool {
+        self.is_not_found()
+    }
+}
+
+/// The causes of an error in one line, each once.
+pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        next = cause.source();
+    }
+    line
+}
+
+fn in_words(known: &[String]) -> String {
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+}
+
+fn answer(code: u16, reason: &str, message: &str, hint: &str) -> String {
+    let mut text = format!("the API server answered {code}");
+    for part in [reason, message] {
+        if !part.is_empty() {
+            text.push_str(if std::ptr::eq(part, reason) { " " } else { ": " });
+            text.push_str(part);
+        }
+    }
+    if !hint.is_empty() {
+        text.push_str("; ");
+        text.push_str(hint);
+    }
+    text
+}
+
+fn advice(identity: &str, node: &str) -> String {
+    match identity.strip_prefix("system:node:") {
+        Some(own) if own != node => format!("the credentials are those of node {own:?}"),
+        Some(_) => "the node may not have registered yet, then start larder again once it has".to_owned(),
+        None if identity.is_empty() => "it must be the name of the node's object, as in `kubectl get nodes`".to_owned(),
+        None => format!(
+            "it must be the name of the node's object, as in `kubectl get nodes`, and user {identity:?} must be allowed to \
+             get it"
+        ),
+    }
+}
+
+fn hint(code: u16, target: &Target) -> &'static str {
+    match (code, target) {
+        (401, _) => "has the token or client certificate expired, or is it another cluster's?",
+        (403, Target::Object(..)) => {
+            "a node's identity may read only what a pod bound to its node refers to; any other one needs a role that allows \
+             `get` of it"
+        }
+        (403, Target::PodsOf(_) | Target::Node(_)) => {
+            "a node's identity may read only its own node and pods: is --node-name the node of these credentials? Any \
+             other identity needs a role that allows `get`, `list` and `watch` of pods and nodes"
+        }
+        (404, Target::PodsOf(_)) => "is this the address of a Kubernetes API server?",
+        (429, _) => "the server is overloaded or limits this client; asked again later",
+        (500.., _) => "asked again later",
+        _ => "",
+    }
+}

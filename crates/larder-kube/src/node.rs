@@ -1,0 +1,118 @@
+//! The node itself, and the TTL that its annotation sets for the objects of its pods.
+
+use crate::error::{DecodeProblem, KubeError, Target};
+use crate::object::{Kind, KubeObject};
+use crate::source::{Held, SourceReader};
+use crate::text::{Borrowed, Text};
+use larder_objects::{Ttl, ttl_from_annotation};
+use serde::Deserialize;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// This node: its JSON ([`KubeObject`], to which it dereferences) and the TTL of its annotation.
+pub struct Node {
+    object: KubeObject,
+    ttl: Option<Text>,
+}
+
+impl Node {
+    /// A node from its JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::Decode`] where the bytes are not the JSON of a node with a name.
+    ///
+    /// ```
+    /// let node = larder_kube::Node::from_json(
+    ///     br#"{"metadata":{"name":"n1","annotations":{"node.alpha.kubernetes.io/ttl":"15"}}}"#)?;
+    /// assert_eq!(node.object_ttl(), Some(15_000_000_000));
+    /// # Ok::<(), larder_kube::KubeError>(())
+    /// ```
+    pub fn from_json(json: &[u8]) -> Result<Self, KubeError> {
+        Self::parse(json).map_err(|problem| KubeError::decode(Target::Any(Kind::Node), problem))
+    }
+
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, DecodeProblem> {
+        let object = KubeObject::parse(Kind::Node, json)?;
+        let wire: Wire<'_> = serde_json::from_slice(object.json())?;
+        let ttl = wire.metadata.annotations.and_then(|all| all.ttl).map(|value| Text::of(object.json(), &value));
+        Ok(Self { object, ttl })
+    }
+
+    /// The TTL of its annotation `node.alpha.kubernetes.io/ttl`, in nanoseconds; none where it has no integer there.
+    pub fn object_ttl(&self) -> Option<i64> {
+        self.ttl_annotation().and_then(ttl_from_annotation)
+    }
+
+    /// The node as `k8s_openapi` has it; made anew at every call.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::Decode`] where a field is not of the type that the Kubernetes API has for it.
+    pub fn typed(&self) -> Result<k8s_openapi::api::core::v1::Node, KubeError> {
+        self.decode()
+    }
+}
+
+impl Deref for Node {
+    type Target = KubeObject;
+
+    fn deref(&self) -> &KubeObject {
+        &self.object
+    }
+}
+
+impl Held for Node {
+    const KIND: Kind = Kind::Node;
+
+    fn decode_json(json: &[u8]) -> Result<Self, KubeError> {
+        Self::from_json(json)
+    }
+
+    fn object(&self) -> &KubeObject {
+        &self.object
+    }
+
+    fn ttl_annotation(&self) -> Option<&str> {
+        self.ttl.as_ref().map(|ttl| ttl.get(self.object.json()))
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("object", &self.object).field("ttl", &self.object_ttl()).finish()
+    }
+}
+
+impl SourceReader<Node> {
+    /// The node, as it was last seen; none before the first answer and after its deletion.
+    pub fn node(&self) -> Option<Arc<Node>> {
+        self.list().into_iter().next()
+    }
+}
+
+/// The TTL of the node's annotation: one atomic load. None while the node is not known.
+impl Ttl for SourceReader<Node> {
+    fn object_ttl(&self) -> Option<i64> {
+        self.annotated_ttl()
+    }
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    metadata: WireMeta<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireMeta<'a> {
+    #[serde(borrow)]
+    annotations: Option<Annotations<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Annotations<'a> {
+    #[serde(borrow, rename = "node.alpha.kubernetes.io/ttl")]
+    ttl: Option<Borrowed<'a>>,
+}

@@ -1,0 +1,387 @@
+//! An object as the API server gave it: the bytes of its JSON, and the few fields that a cache needs of it.
+//!
+//! # Guarantees
+//!
+//! - *Faithful*: [`KubeObject::json`] is what the server sent, byte by byte, so fields that larder does not know survive.
+//!   The one addition: items of a list carry no `kind` and `apiVersion`, so these are put in front.
+//! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 200 bytes.
+//! - *Quiet*: `Debug` shows kind, name and version, never data. A Secret's bytes are overwritten when the last user of
+//!   them goes.
+//!
+//! # Limits
+//!
+//! The buffers of TLS and HTTP that the bytes came through belong to those libraries and are not overwritten.
+
+use crate::error::{DecodeProblem, KubeError, Target};
+use crate::text::{Borrowed, Text};
+use bytes::Bytes;
+use larder_objects::ObjectKey;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::Deserialize;
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// The kinds of object that a larder holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Kind {
+    /// `v1/Secret`
+    Secret,
+    /// `v1/ConfigMap`
+    ConfigMap,
+    /// `v1/Pod`
+    Pod,
+    /// `v1/Node`
+    Node,
+}
+
+impl Kind {
+    /// The kind as it stands in an object, such as `ConfigMap`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Secret => "Secret",
+            Self::ConfigMap => "ConfigMap",
+            Self::Pod => "Pod",
+            Self::Node => "Node",
+        }
+    }
+
+    /// The resource as it stands in a path, such as `configmaps`.
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::Secret => "secrets",
+            Self::ConfigMap => "configmaps",
+            Self::Pod => "pods",
+            Self::Node => "nodes",
+        }
+    }
+
+    /// The kind in a message, such as `configmap`.
+    pub(crate) const fn in_words(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::ConfigMap => "configmap",
+            Self::Pod => "pod",
+            Self::Node => "node",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The kinds that pods refer to, and that are fetched one by one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ObjectKind {
+    /// `v1/Secret`
+    Secret,
+    /// `v1/ConfigMap`
+    ConfigMap,
+}
+
+impl From<ObjectKind> for Kind {
+    fn from(kind: ObjectKind) -> Self {
+        match kind {
+            ObjectKind::Secret => Self::Secret,
+            ObjectKind::ConfigMap => Self::ConfigMap,
+        }
+    }
+}
+
+/// One object, with its JSON as the source gave it.
+///
+/// ```
+/// use larder_kube::{Kind, KubeObject};
+///
+/// let json = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"web","name":"tls","uid":"u1",
+///     "resourceVersion":"7"},"type":"kubernetes.io/tls","data":{"tls.key":"c2VjcmV0"}}"#;
+/// let secret = KubeObject::from_json(Kind::Secret, json.as_bytes())?;
+/// assert_eq!((secret.namespace(), secret.name(), secret.resource_version()), ("web", "tls", "7"));
+/// assert_eq!(secret.json(), json.as_bytes());
+/// assert!(!format!("{secret:?}").contains("c2VjcmV0"));
+/// # Ok::<(), larder_kube::KubeError>(())
+/// ```
+pub struct KubeObject {
+    json: Bytes,
+    namespace: Text,
+    name: Text,
+    uid: Text,
+    resource_version: Text,
+    type_: Text,
+    labels: Box<[(Text, Text)]>,
+    /// Seconds since the Unix epoch; `i64::MIN` where the object has none.
+    created: i64,
+    entries: u32,
+    kind: Kind,
+    immutable: bool,
+}
+
+impl KubeObject {
+    /// An object of this kind, from its JSON.
+    ///
+    /// `kind` and `apiVersion` are put in front where the JSON has none, as in the items of a list.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::Decode`] where the bytes are not the JSON of one object of this kind in version `v1`, or have no name.
+    pub fn from_json(kind: Kind, json: &[u8]) -> Result<Self, KubeError> {
+        Self::parse(kind, json).map_err(|problem| KubeError::decode(Target::Any(kind), problem))
+    }
+
+    pub(crate) fn parse(kind: Kind, given: &[u8]) -> Result<Self, DecodeProblem> {
+        let head: Head<'_> = serde_json::from_slice(given)?;
+        for (field, has, wants) in [("kind", &head.kind, kind.as_str()), ("apiVersion", &head.api_version, "v1")] {
+            if !has.0.is_empty() && has.0 != wants {
+                return Err(DecodeProblem::Other { field, wants });
+            }
+        }
+        let json = Self::keep(kind, given, &head);
+        let wire: Wire<'_> = serde_json::from_slice(&json)?;
+        let meta = wire.metadata;
+        if meta.name.0.is_empty() {
+            return Err(DecodeProblem::Missing("metadata.name"));
+        }
+        let text = |of: &Borrowed<'_>| Text::of(&json, of);
+        let labels = meta.labels.unwrap_or_default();
+        Ok(Self {
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+            uid: text(&meta.uid),
+            resource_version: text(&meta.resource_version),
+            type_: text(&wire.type_),
+            labels: labels.0.iter().map(|(key, value)| (text(key), text(value))).collect(),
+            created: meta.creation_timestamp.map_or(i64::MIN, jiff::Timestamp::as_second),
+            entries: [wire.data, wire.binary_data].into_iter().flatten().map(|entries| entries.0).sum(),
+            kind,
+            immutable: wire.immutable.unwrap_or_default(),
+            json,
+        })
+    }
+
+    /// One exact allocation for the bytes, with what a list leaves out put in front.
+    fn keep(kind: Kind, given: &[u8], head: &Head<'_>) -> Bytes {
+        let mut front = String::new();
+        if head.kind.0.is_empty() {
+            front = format!("\"kind\":\"{kind}\",");
+        }
+        if head.api_version.0.is_empty() {
+            front.push_str("\"apiVersion\":\"v1\",");
+        }
+        let open = given.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
+        let given = if front.is_empty() { given } else { given.get(open..).unwrap_or_default() };
+        let brace: &[u8] = if front.is_empty() { b"" } else { b"{" };
+        let all = [brace, front.as_bytes(), given].concat().into_boxed_slice();
+        match kind {
+            Kind::Secret => Bytes::from_owner(Zeroizing::new(all)),
+            Kind::ConfigMap | Kind::Pod | Kind::Node => Bytes::from(all),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its namespace; empty for a node.
+    pub fn namespace(&self) -> &str {
+        self.namespace.get(&self.json)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.name.get(&self.json)
+    }
+
+    /// Its namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(self.namespace(), self.name())
+    }
+
+    /// Its UID; empty where the source gave none.
+    pub fn uid(&self) -> &str {
+        self.uid.get(&self.json)
+    }
+
+    /// Its resource version, opaque but for equality; empty where the source gave none.
+    pub fn resource_version(&self) -> &str {
+        self.resource_version.get(&self.json)
+    }
+
+    /// Whether it says of itself that it never changes.
+    pub fn is_immutable(&self) -> bool {
+        self.immutable
+    }
+
+    /// A Secret's type, such as `kubernetes.io/tls`; empty for other kinds and where none is given.
+    pub fn type_(&self) -> &str {
+        self.type_.get(&self.json)
+    }
+
+    /// Its labels, in the order of the JSON.
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.labels.iter().map(|(key, value)| (key.get(&self.json), value.get(&self.json)))
+    }
+
+    /// The value of one label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels().find_map(|(has, value)| (has == key).then_some(value))
+    }
+
+    /// When the server says it was created, in whole seconds since the Unix epoch.
+    pub fn created_at(&self) -> Option<i64> {
+        (self.created != i64::MIN).then_some(self.created)
+    }
+
+    /// How many entries `data` and `binaryData` have together.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// The whole object as JSON, with `kind` and `apiVersion`. Cloning it shares the bytes.
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// The object as a typed one, such as `k8s_openapi::api::core::v1::Secret`; made anew at every call.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::Decode`] where a field is not of the type that `T` has for it.
+    ///
+    /// ```
+    /// use larder_kube::{Kind, KubeObject};
+    /// let object = KubeObject::from_json(Kind::ConfigMap, br#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#)?;
+    /// let typed: k8s_openapi::api::core::v1::ConfigMap = object.decode()?;
+    /// assert_eq!(typed.data.unwrap()["k"], "v");
+    /// # Ok::<(), larder_kube::KubeError>(())
+    /// ```
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, KubeError> {
+        serde_json::from_slice(&self.json)
+            .map_err(|error| KubeError::decode(Target::Object(self.kind, self.key()), error.into()))
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn memory(&self) -> usize {
+        let labels: usize = self
+            .labels
+            .iter()
+            .map(|(key, value)| size_of::<(Text, Text)>() + key.heap_bytes() + value.heap_bytes())
+            .sum();
+        size_of::<Self>() + self.json.len() + labels
+    }
+}
+
+impl larder_objects::Object for KubeObject {
+    fn resource_version(&self) -> &str {
+        self.resource_version()
+    }
+
+    fn uid(&self) -> &str {
+        self.uid()
+    }
+
+    fn is_immutable(&self) -> bool {
+        self.immutable
+    }
+}
+
+impl fmt::Debug for KubeObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeObject")
+            .field("kind", &self.kind)
+            .field("namespace", &self.namespace())
+            .field("name", &self.name())
+            .field("uid", &self.uid())
+            .field("resource_version", &self.resource_version())
+            .field("json_bytes", &self.json.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an object says of its type.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head<'a> {
+    #[serde(borrow, default)]
+    kind: Borrowed<'a>,
+    #[serde(borrow, default)]
+    api_version: Borrowed<'a>,
+}
+
+/// The fields that are kept apart of an object's JSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wire<'a> {
+    #[serde(borrow)]
+    metadata: WireMeta<'a>,
+    #[serde(borrow, default, rename = "type")]
+    type_: Borrowed<'a>,
+    immutable: Option<bool>,
+    data: Option<Entries>,
+    binary_data: Option<Entries>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMeta<'a> {
+    #[serde(borrow, default)]
+    namespace: Borrowed<'a>,
+    #[serde(borrow, default)]
+    name: Borrowed<'a>,
+    #[serde(borrow, default)]
+    uid: Borrowed<'a>,
+    #[serde(borrow, default)]
+    resource_version: Borrowed<'a>,
+    #[serde(borrow)]
+    labels: Option<Pairs<'a>>,
+    creation_timestamp: Option<jiff::Timestamp>,
+}
+
+/// The pairs of a map of strings, in order.
+#[derive(Default)]
+struct Pairs<'a>(Vec<(Borrowed<'a>, Borrowed<'a>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Pairs<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or_default());
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Map)
+    }
+}
+
+/// How many entries a map has; what is in them is passed over.
+struct Entries(u32);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Entries;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = 0u32;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    entries = entries.saturating_add(1);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Map)
+    }
+}

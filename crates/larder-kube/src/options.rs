@@ -1,0 +1,115 @@
+//! Deadlines, retries and limits of everything that goes to the API server.
+
+use crate::error::KubeError;
+use std::time::Duration;
+
+/// Settings of a [`KubeClient`](crate::KubeClient) and of all that reads through it.
+///
+/// ```
+/// use larder_kube::KubeOptions;
+/// use std::time::Duration;
+/// let options = KubeOptions { fetch_deadline: Duration::ZERO, ..KubeOptions::default() };
+/// assert_eq!(options.validate().unwrap_err().to_string(), "setting fetch_deadline: must be longer than nothing");
+/// ```
+#[derive(Clone, Debug)]
+pub struct KubeOptions {
+    /// The longest that a TCP connection with its TLS handshake may take. 10 s: a server that is there answers in far less.
+    pub connect_timeout: Duration,
+    /// The longest that data may go unacknowledged, or an idle connection's probes unanswered, before the kernel gives
+    /// the connection up. 30 s, as the kubelet's health checks of its connections take.
+    pub dead_link_timeout: Duration,
+    /// The longest that a read of one Secret or ConfigMap may take. 10 s: longer than a server takes under load, short
+    /// enough that a pod's start gets an answer.
+    pub fetch_deadline: Duration,
+    /// The longest that one page of a list may take. 60 s, as an API server allows itself.
+    pub list_deadline: Duration,
+    /// The longest that a server may take to begin a watch. 30 s, of which it may spend some in its queue.
+    pub watch_deadline: Duration,
+    /// How long a watch is asked to last at least; each asks for a random time between this and twice this, so that many
+    /// nodes do not come back at once. 30 min: a server ends it sooner if it wants to.
+    pub watch_timeout: Duration,
+    /// The longest that a watch may say nothing before it is begun anew where it stood. 150 s: an API server sends a
+    /// bookmark about once a minute, so two have been missed by then.
+    pub idle_timeout: Duration,
+    /// The first pause after a failure of a list or watch; doubled at each further one, and cut by up to half at random.
+    /// 500 ms.
+    pub backoff_initial: Duration,
+    /// The longest pause between attempts of a list or watch. 30 s, which bounds how long after an outage all is fresh.
+    pub backoff_max: Duration,
+    /// The longest pause that a server can ask for with `Retry-After`. 2 min: a mistaken header does not blind a node.
+    pub retry_after_max: Duration,
+    /// For how long after a pod's arrival a 403 for an object of its namespace is asked again instead of believed, since
+    /// the Node authorizer learns of a pod a moment later than its node does. 10 s; zero believes at once.
+    pub forbidden_grace: Duration,
+    /// How many objects a page of a list has at most. 250: a node's pods in one page, and a bound on memory for a huge one.
+    pub page_size: u32,
+    /// The largest object that is taken, in bytes of JSON. 8 MiB: etcd stores 1.5 MiB, and JSON can be several times that.
+    pub max_object_bytes: usize,
+    /// The largest page of a list that is taken, in bytes. 64 MiB: a page of pods at 256 KiB each.
+    pub max_page_bytes: usize,
+}
+
+impl Default for KubeOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            dead_link_timeout: Duration::from_secs(30),
+            fetch_deadline: Duration::from_secs(10),
+            list_deadline: Duration::from_secs(60),
+            watch_deadline: Duration::from_secs(30),
+            watch_timeout: Duration::from_secs(30 * 60),
+            idle_timeout: Duration::from_secs(150),
+            backoff_initial: Duration::from_millis(500),
+            backoff_max: Duration::from_secs(30),
+            retry_after_max: Duration::from_secs(120),
+            forbidden_grace: Duration::from_secs(10),
+            page_size: 250,
+            max_object_bytes: 8 << 20,
+            max_page_bytes: 64 << 20,
+        }
+    }
+}
+
+impl KubeOptions {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::InvalidOption`] with the first field that makes no sense.
+    pub fn validate(&self) -> Result<(), KubeError> {
+        let invalid = |field, problem: &str| Err(KubeError::InvalidOption { field, problem: problem.to_owned() });
+        for (field, duration) in [
+            ("connect_timeout", self.connect_timeout),
+            ("dead_link_timeout", self.dead_link_timeout),
+            ("fetch_deadline", self.fetch_deadline),
+            ("list_deadline", self.list_deadline),
+            ("watch_deadline", self.watch_deadline),
+            ("watch_timeout", self.watch_timeout),
+            ("idle_timeout", self.idle_timeout),
+            ("backoff_initial", self.backoff_initial),
+            ("backoff_max", self.backoff_max),
+        ] {
+            if duration.is_zero() {
+                return invalid(field, "must be longer than nothing");
+            }
+            if duration > Duration::from_secs(7 * 24 * 3600) {
+                return invalid(field, "must not be longer than a week");
+            }
+        }
+        if self.watch_timeout < Duration::from_secs(1) {
+            return invalid("watch_timeout", "must be at least a second, the unit in which servers take it");
+        }
+        if self.backoff_max < self.backoff_initial {
+            return invalid("backoff_max", "must not be shorter than backoff_initial");
+        }
+        if self.page_size == 0 {
+            return invalid("page_size", "must be at least 1");
+        }
+        for (field, bytes) in [("max_object_bytes", self.max_object_bytes), ("max_page_bytes", self.max_page_bytes)] {
+            if bytes == 0 || u32::try_from(bytes).is_err() {
+                return invalid(field, "must be at least 1 byte and less than 4 GiB");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! The writing end of a source.
+
+use super::{Change, Fault, Held, Shared, SourceStatus, State};
+use larder_clock::{Clock, Timestamp};
+use crate::Kind;
+use larder_objects::{FreshState, Freshness, Source, StaleReason};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::{broadcast, watch};
+
+/// The one writer of a source. When it is dropped, readers keep what was last known and followers end.
+pub struct SourceWriter<T> {
+    shared: Arc<Shared<T>>,
+    changes: broadcast::Sender<Change<T>>,
+    synced: watch::Sender<bool>,
+    clock: Arc<dyn Clock>,
+}
+
+impl<T: Held> SourceWriter<T> {
+    pub(super) fn new(
+        shared: Arc<Shared<T>>,
+        changes: broadcast::Sender<Change<T>>,
+        synced: watch::Sender<bool>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { shared, changes, synced, clock }
+    }
+
+    /// A complete list has arrived: what is not in it is gone, and the source has synced.
+    ///
+    /// Versions that are held already are not told to the followers again.
+    pub fn replace(&mut self, all: impl IntoIterator<Item = Arc<T>>) {
+        let all: BTreeMap<_, _> = all.into_iter().map(|object| (key_of(&*object), object)).collect();
+        let mut state = self.shared.state.write();
+        let gone: Vec<_> = state.objects.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.take_out(&mut state, &key);
+        }
+        for (key, object) in all {
+            self.put(&mut state, key, object);
+        }
+        let now = self.heard(&mut state.status);
+        let status = &mut state.status;
+        status.lists += 1;
+        status.synced = true;
+        connect(status, now);
+        // Under the lock, so that nobody who sees it synced finds the map from before.
+        self.synced.send_replace(true);
+    }
+
+    /// An object is new or has changed.
+    pub fn set(&mut self, object: Arc<T>) {
+        let mut state = self.shared.state.write();
+        self.heard(&mut state.status);
+        self.put(&mut state, key_of(&*object), object);
+    }
+
+    /// An object is gone. Without effect where it is not held.
+    pub fn remove(&mut self, namespace: &str, name: &str) {
+        let mut state = self.shared.state.write();
+        self.heard(&mut state.status);
+        self.take_out(&mut state, &(namespace.into(), name.into()));
+    }
+
+    /// The source has given a sign of life, without a change.
+    pub fn contact(&mut self) {
+        let mut state = self.shared.state.write();
+        self.heard(&mut state.status);
+    }
+
+    /// The source is being watched from now on.
+    pub fn watching(&mut self) {
+        let mut state = self.shared.state.write();
+        let now = self.heard(&mut state.status);
+        let status = &mut state.status;
+        status.watches += 1;
+        status.failures = 0;
+        connect(status, now);
+    }
+
+    /// The source cannot be followed, or cannot be trusted; what it holds is stale from now on.
+    ///
+    /// `class` is a short name for the kind of failure, from a fixed set.
+    pub fn failed(&mut self, class: &'static str, error: Arc<dyn Error + Send + Sync>) {
+        let now = self.clock.now();
+        let mut state = self.shared.state.write();
+        let status = &mut state.status;
+        status.failures = status.failures.saturating_add(1);
+        status.last_fault = Some(Fault { at: now, class, error });
+        disconnect(status, now);
+    }
+
+    fn heard(&self, status: &mut SourceStatus) -> Timestamp {
+        let now = self.clock.now();
+        status.last_contact = Some(now);
+        now
+    }
+
+    fn put(&self, state: &mut State<T>, key: (Box<str>, Box<str>), object: Arc<T>) {
+        if let Some(held) = state.objects.get(&key) {
+            let (old, new) = (held.object(), object.object());
+            if old.uid() != new.uid() || held.runtime_uid() != object.runtime_uid() {
+                self.take_out(state, &key);
+            } else if !new.resource_version().is_empty() && old.resource_version() == new.resource_version() {
+                return;
+            }
+        }
+        if let Some(uid) = object.runtime_uid() {
+            state.by_runtime_uid.insert(uid.into(), object.object().key());
+        }
+        if T::KIND == Kind::Node {
+            self.shared.ttl.set_annotation(object.ttl_annotation());
+        }
+        let old = state.objects.insert(key, Arc::clone(&object));
+        // An error means that nobody follows.
+        let _ = self.changes.send(Change::Set { new: object, old });
+    }
+
+    fn take_out(&self, state: &mut State<T>, key: &(Box<str>, Box<str>)) {
+        let Some(old) = state.objects.remove(key) else { return };
+        if let Some(uid) = old.runtime_uid() {
+            // Another object may have the UID by now.
+            if state.by_runtime_uid.get(uid).is_some_and(|held| held.is(&key.0, &key.1)) {
+                state.by_runtime_uid.remove(uid);
+            }
+        }
+        if T::KIND == Kind::Node {
+            self.shared.ttl.set_annotation(None);
+        }
+        let _ = self.changes.send(Change::Removed(old));
+    }
+}
+
+impl<T: Held> fmt::Debug for SourceWriter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SourceWriter").field("kind", &T::KIND).finish_non_exhaustive()
+    }
+}
+
+fn key_of<T: Held>(object: &T) -> (Box<str>, Box<str>) {
+    (object.object().namespace().into(), object.object().name().into())
+}
+
+impl<T> Drop for SourceWriter<T> {
+    fn drop(&mut self) {
+        // Nobody follows the source any more: what is held ages from here on.
+        let now = self.clock.now();
+        disconnect(&mut self.shared.state.write().status, now);
+    }
+}
+
+fn connect(status: &mut SourceStatus, now: Timestamp) {
+    if !status.connected {
+        status.connected = true;
+        status.since = now;
+    }
+}
+
+fn disconnect(status: &mut SourceStatus, now: Timestamp) {
+    if status.connected {
+        status.connected = false;
+        status.since = now;
+    }
+}
+
+/// How fresh what a source of this status holds is.
+pub(super) fn freshness(status: &SourceStatus, source: Source) -> Option<Freshness> {
+    let confirmed_at = status.last_contact?;
+    let state = if status.connected {
+        FreshState::Fresh
+    } else {
+        let class = status.last_fault.as_ref().map_or("stopped", |fault| fault.class);
+        FreshState::Stale { since: status.since, reason: StaleReason::FetchFailed { class } }
+    };
+    Some(Freshness { confirmed_at, source, state })
+}
