@@ -1,1 +1,96 @@
-//! The Secrets and ConfigMaps that a node's pods refer to, cached as the kubelet caches them
+#![doc(test(attr(deny(warnings))))]
+//! The Secrets and ConfigMaps that a node's pods refer to, cached as the kubelet caches them.
+//!
+//! Two parts, each of use alone:
+//!
+//! - a [`Store`] counts the references to each object and answers reads of it. [`TtlStore`] is the kubelet's `Cache`
+//!   strategy: an object is fetched when it is read, and again once its TTL has passed;
+//! - [`PodObjects`] stands before a store and turns pods that come, change and go into references.
+//!
+//! Both are generic: over the object, over how it is [fetched](Fetch), over the [clock](larder_clock::Clock), over the
+//! [TTL](Ttl) and over how a pod's references are [found](References).
+//!
+//! # Guarantees
+//!
+//! - **Only what is referenced.** A read of an object that no registered pod refers to is refused without a fetch.
+//! - **As new as the reference.** A read that begins after a reference was added is never answered with what was fetched,
+//!   or was being fetched, before it.
+//! - **One fetch at a time** for an object between two added references; other objects never wait for it.
+//! - **Versions do not go back.** A `resourceVersion` lower than the cached one never replaces it.
+//! - **Every answer has its age.** A [`Read`] says when its object was last confirmed, by what, and whether it is stale
+//!   and why; 'known to be absent' and 'could not be fetched' are different errors.
+//!
+//! # Limits
+//!
+//! No I/O, no clock and no task of its own: fetches are polled by whoever reads. A deadline is the caller's (drop the
+//! future) and the fetch's own.
+//!
+//! # Example
+//!
+//! ```
+//! use larder_clock::{Timestamp, VirtualClock};
+//! use larder_objects::{DefaultTtl, Fetch, FetchError, Object, ObjectKey, ReadKind, Store, TtlStore};
+//! use std::future::{Ready, ready};
+//! use std::sync::Arc;
+//!
+//! struct Secret {
+//!     resource_version: String,
+//! }
+//! impl Object for Secret {
+//!     fn resource_version(&self) -> &str {
+//!         &self.resource_version
+//!     }
+//! }
+//!
+//! #[derive(Debug, thiserror::Error)]
+//! #[error("not found")]
+//! struct NotFound;
+//! impl FetchError for NotFound {
+//!     fn is_not_found(&self) -> bool {
+//!         true
+//!     }
+//! }
+//!
+//! struct Server;
+//! impl Fetch for Server {
+//!     type Object = Secret;
+//!     type Error = NotFound;
+//!     fn fetch(&self, key: &ObjectKey, _: ReadKind) -> impl Future<Output = Result<Arc<Secret>, NotFound>> + Send + 'static {
+//!         let found = key.name() == "db-password";
+//!         ready(if found { Ok(Arc::new(Secret { resource_version: "7".into() })) } else { Err(NotFound) })
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let store = TtlStore::new(Server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 60_000_000_000);
+//! assert!(store.get("shop", "db-password").await.unwrap_err().is_not_registered());
+//!
+//! store.add_reference("shop", "db-password", "0b5c");
+//! let read = store.get("shop", "db-password").await.unwrap();
+//! assert_eq!(read.object.resource_version(), "7");
+//! assert!(read.freshness.is_fresh());
+//! # });
+//! ```
+
+mod error;
+mod freshness;
+mod key;
+mod object;
+mod pod_objects;
+pub mod references;
+mod store;
+mod sync;
+mod ttl;
+mod ttl_store;
+mod version;
+
+pub use error::GetError;
+pub use freshness::{FreshState, Freshness, Read, Source, StaleReason};
+pub use key::ObjectKey;
+pub use object::{Fetch, FetchError, Object, ReadKind};
+pub use pod_objects::PodObjects;
+pub use references::{PodIdentity, Reference, References};
+pub use store::{ObjectState, ObjectStatus, Store};
+pub use ttl::{DefaultTtl, NodeTtl, TTL_ANNOTATION, Ttl, ttl_from_annotation};
+pub use ttl_store::TtlStore;
+pub use version::resource_version_order;

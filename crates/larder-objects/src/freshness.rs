@@ -1,0 +1,158 @@
+//! How old an answer is, where it came from, and whether it can still be relied upon.
+
+use larder_clock::Timestamp;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where an object was last confirmed.
+///
+/// ```
+/// assert_eq!(larder_objects::Source::LiveRead.to_string(), "live read");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// A consistent read of the API server.
+    LiveRead,
+    /// The API server's watch cache (`resourceVersion=0`).
+    ApiServerCache,
+    /// A watch.
+    Watch,
+    /// What was kept on disk.
+    Disk,
+    /// A manifest file of this node.
+    Manifest,
+    /// The container runtime.
+    Runtime,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LiveRead => "live read",
+            Self::ApiServerCache => "API server cache",
+            Self::Watch => "watch",
+            Self::Disk => "disk",
+            Self::Manifest => "manifest",
+            Self::Runtime => "runtime",
+        })
+    }
+}
+
+/// Why an answer is stale. Never holds anything of an object's contents.
+///
+/// ```
+/// use larder_objects::StaleReason;
+/// assert_eq!(StaleReason::FetchFailed { class: "timeout" }.to_string(), "fetch failed: timeout");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StaleReason {
+    /// Its TTL has passed, and it has not been read again since.
+    Expired,
+    /// Its TTL has passed, and the fetch that followed failed.
+    FetchFailed {
+        /// The failure's [`class`](crate::FetchError::class).
+        class: &'static str,
+    },
+    /// Its TTL has passed, and the fetch that followed brought a lower `resourceVersion`, which never replaces a higher one.
+    OlderVersion,
+}
+
+impl fmt::Display for StaleReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Expired => f.write_str("expired"),
+            Self::FetchFailed { class } => write!(f, "fetch failed: {class}"),
+            Self::OlderVersion => f.write_str("the source answered with an older version"),
+        }
+    }
+}
+
+/// Whether an answer is within its time.
+///
+/// ```
+/// use larder_clock::Timestamp;
+/// use larder_objects::{FreshState, StaleReason};
+/// let stale = FreshState::Stale { since: Timestamp::ZERO, reason: StaleReason::OlderVersion };
+/// assert_ne!(stale, FreshState::Fresh);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreshState {
+    /// Confirmed within the TTL, or by the very fetch that this answer waited for.
+    Fresh,
+    /// Not confirmed since its TTL passed.
+    Stale {
+        /// When it ceased to be fresh, by the TTL as it was when the answer was given.
+        since: Timestamp,
+        /// Why it could not be confirmed.
+        reason: StaleReason,
+    },
+}
+
+/// How old an answer is and how far it can be relied upon.
+///
+/// ```
+/// use larder_clock::Timestamp;
+/// use larder_objects::{FreshState, Freshness, Source};
+/// use std::time::Duration;
+///
+/// let freshness =
+///     Freshness { confirmed_at: Timestamp::ZERO, source: Source::LiveRead, state: FreshState::Fresh };
+/// assert!(freshness.is_fresh());
+/// assert_eq!(freshness.age(Timestamp::ZERO + Duration::from_secs(3)), Duration::from_secs(3));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// When the fetch that last confirmed it was completed, by the store's clock.
+    pub confirmed_at: Timestamp,
+    /// What confirmed it.
+    pub source: Source,
+    /// Whether that still holds.
+    pub state: FreshState,
+}
+
+impl Freshness {
+    /// Whether the answer is within its time.
+    pub const fn is_fresh(&self) -> bool {
+        matches!(self.state, FreshState::Fresh)
+    }
+
+    /// How long ago the answer was confirmed, at that time of the store's clock.
+    pub fn age(&self, now: Timestamp) -> Duration {
+        now.saturating_duration_since(self.confirmed_at)
+    }
+}
+
+/// An object, and how fresh it is.
+///
+/// ```
+/// use larder_clock::Timestamp;
+/// use larder_objects::{FreshState, Freshness, Read, Source};
+/// use std::sync::Arc;
+///
+/// let freshness =
+///     Freshness { confirmed_at: Timestamp::ZERO, source: Source::Manifest, state: FreshState::Fresh };
+/// let read = Read { object: Arc::new("contents"), freshness };
+/// // What it holds may be a Secret: it is not printed.
+/// assert!(!format!("{read:?}").contains("contents"));
+/// ```
+pub struct Read<O> {
+    /// The object, shared with the store.
+    pub object: Arc<O>,
+    /// How fresh it is.
+    pub freshness: Freshness,
+}
+
+impl<O> Clone for Read<O> {
+    fn clone(&self) -> Self {
+        Self { object: Arc::clone(&self.object), freshness: self.freshness }
+    }
+}
+
+impl<O> fmt::Debug for Read<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Read").field("freshness", &self.freshness).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! What a store holds, and how it gets it.
+
+use crate::{ObjectKey, Source};
+use std::sync::Arc;
+
+/// An object that a store can hold.
+///
+/// ```
+/// use larder_objects::Object;
+///
+/// struct ConfigMap {
+///     resource_version: String,
+/// }
+/// impl Object for ConfigMap {
+///     fn resource_version(&self) -> &str {
+///         &self.resource_version
+///     }
+/// }
+/// assert!(!ConfigMap { resource_version: "1".into() }.is_immutable());
+/// ```
+pub trait Object: Send + Sync + 'static {
+    /// `metadata.resourceVersion`, empty if there is none; compared by [`resource_version_order`](crate::resource_version_order).
+    fn resource_version(&self) -> &str;
+
+    /// `metadata.uid`, empty if it is not known.
+    #[allow(clippy::unnecessary_literal_bound, reason = "an object that has one lends it")]
+    fn uid(&self) -> &str {
+        ""
+    }
+
+    /// Whether the object's contents can no longer change (`immutable: true`).
+    fn is_immutable(&self) -> bool {
+        false
+    }
+}
+
+/// How current a read of the source has to be.
+///
+/// ```
+/// use larder_objects::ReadKind;
+/// assert_eq!(ReadKind::Consistent.resource_version(), None);
+/// assert_eq!(ReadKind::ApiServerCache.resource_version(), Some("0"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReadKind {
+    /// The most recent state: no `resourceVersion` in the request.
+    Consistent,
+    /// What the API server's watch cache has, which may lag: `resourceVersion=0`.
+    ApiServerCache,
+}
+
+impl ReadKind {
+    /// The `resourceVersion` parameter of such a request; `None` means to send none.
+    pub const fn resource_version(self) -> Option<&'static str> {
+        match self {
+            Self::Consistent => None,
+            Self::ApiServerCache => Some("0"),
+        }
+    }
+}
+
+/// Why a fetch failed, as far as a store needs to know.
+///
+/// A store shows the error only through [`GetError`](crate::GetError); its text must not hold an object's contents.
+///
+/// ```
+/// #[derive(Debug, thiserror::Error)]
+/// enum ReadError {
+///     #[error("not found")]
+///     NotFound,
+///     #[error("the API server does not answer")]
+///     Unavailable,
+/// }
+/// impl larder_objects::FetchError for ReadError {
+///     fn is_not_found(&self) -> bool {
+///         matches!(self, Self::NotFound)
+///     }
+///     fn class(&self) -> &'static str {
+///         if self.is_not_found() { "not_found" } else { "unavailable" }
+///     }
+/// }
+/// # use larder_objects::FetchError;
+/// assert_eq!(ReadError::Unavailable.class(), "unavailable");
+/// ```
+pub trait FetchError: std::error::Error + Send + Sync + 'static {
+    /// Whether the source answered that there is no such object. Everything else counts as 'not known'.
+    fn is_not_found(&self) -> bool;
+
+    /// A short name for the kind of failure, from a fixed set: it labels stale answers and metrics.
+    fn class(&self) -> &'static str {
+        "failed"
+    }
+}
+
+/// Reads one object from where the truth is.
+///
+/// ```
+/// use larder_objects::{Fetch, FetchError, Object, ObjectKey, ReadKind};
+/// use std::sync::Arc;
+///
+/// struct Secret(String);
+/// impl Object for Secret {
+///     fn resource_version(&self) -> &str {
+///         &self.0
+///     }
+/// }
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("the API server does not answer")]
+/// struct Unavailable;
+/// impl FetchError for Unavailable {
+///     fn is_not_found(&self) -> bool {
+///         false
+///     }
+/// }
+///
+/// struct ApiServer;
+/// impl Fetch for ApiServer {
+///     type Object = Secret;
+///     type Error = Unavailable;
+///     fn fetch(&self, key: &ObjectKey, read: ReadKind) -> impl Future<Output = Result<Arc<Secret>, Unavailable>> + Send + 'static {
+///         let version = format!("{key}?resourceVersion={:?}", read.resource_version());
+///         async move { Ok(Arc::new(Secret(version))) }
+///     }
+/// }
+/// ```
+pub trait Fetch: Send + Sync + 'static {
+    /// What is fetched.
+    type Object: Object;
+    /// Why it could not be.
+    type Error: FetchError;
+
+    /// Begins a read of the object. The future is polled by the readers that need it, by one after another if one goes
+    /// away, and is dropped when none is left; it needs a deadline of its own, and must be safe to drop at any time.
+    fn fetch(
+        &self,
+        key: &ObjectKey,
+        read: ReadKind,
+    ) -> impl Future<Output = Result<Arc<Self::Object>, Self::Error>> + Send + 'static;
+
+    /// What a fetch of that kind confirms an object by, for the answer's freshness.
+    fn source(&self, read: ReadKind) -> Source {
+        match read {
+            ReadKind::Consistent => Source::LiveRead,
+            ReadKind::ApiServerCache => Source::ApiServerCache,
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The objects of the registered pods: turns pods that come, change and go into references.
+//!
+//! # Guarantees
+//!
+//! - **What changed, and no more.** The first registration of a pod adds a reference to each object; a later one adds and
+//!   drops only what changed, new ones first, so that an unchanged pod costs no fetch.
+//! - **What was registered goes.** Unregistering drops what the pod referred to when it was last registered, whatever the
+//!   caller passes.
+//! - **Idempotent.** Registering or unregistering again changes nothing.
+//!
+//! A pod is told from another by namespace, name *and* UID.
+//!
+//! # Limits
+//!
+//! Keeps the names that a pod refers to, not the pod. Never waits for a fetch.
+//!
+//! # Locks
+//!
+//! One of this module, then the store's. Of one pod, registrations and removals happen one after another.
+
+mod record;
+
+use crate::sync::Mutex;
+use crate::{GetError, PodIdentity, Read, Reference, References, Store};
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use record::Record;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+
+#[cfg(not(shuttle))]
+const SHARDS: u64 = 16;
+#[cfg(shuttle)]
+const SHARDS: u64 = 1;
+const SHARD_SHIFT: u32 = 40;
+
+/// The objects of one kind that the registered pods refer to.
+///
+/// ```
+/// use larder_objects::{PodIdentity, PodObjects, Reference, References, Store};
+///
+/// // A pod, for this example, is a UID and the name of its one secret.
+/// struct OneSecret;
+/// impl References<(&str, &str)> for OneSecret {
+///     fn identity<'p>(&self, pod: &'p (&str, &str)) -> PodIdentity<'p> {
+///         PodIdentity { namespace: "shop", name: "web-0", uid: pod.0 }
+///     }
+///     fn visit<'p>(&self, pod: &'p (&str, &str), mut visit: impl FnMut(Reference<'p>)) {
+///         visit(Reference { name: pod.1, optional: false });
+///     }
+/// }
+///
+/// fn rename_secret<S: Store>(pods: &PodObjects<S, OneSecret>) {
+///     pods.register_pod(&("0b5c", "db-password"));
+///     assert_eq!(pods.references("shop", "db-password"), 1);
+///     pods.register_pod(&("0b5c", "db-login"));
+///     assert_eq!(pods.references("shop", "db-password"), 0);
+///     pods.unregister_pod(&("0b5c", "whatever"));
+///     assert_eq!(pods.references("shop", "db-login"), 0);
+/// }
+/// ```
+pub struct PodObjects<S, R> {
+    store: S,
+    references: R,
+    hasher: RandomState,
+    shards: Box<[Mutex<HashTable<Record>>]>,
+}
+
+impl<S: Store, R> PodObjects<S, R> {
+    /// No pod is registered. `references` finds the objects that a pod refers to.
+    pub fn new(store: S, references: R) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect();
+        Self { store, references, hasher: RandomState::default(), shards }
+    }
+
+    /// The store behind.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// References the objects that a pod refers to; if it was registered before, only what changed.
+    pub fn register_pod<P: ?Sized>(&self, pod: &P)
+    where
+        R: References<P>,
+    {
+        let identity = self.references.identity(pod);
+        let mut names = Vec::new();
+        self.references.visit(pod, |reference| names.push(reference));
+        record::normalize(&mut names);
+
+        let hash = self.hash(identity);
+        let mut pods = self.shard(hash).lock();
+        match pods.find_mut(hash, |record| record.is(identity)) {
+            None => {
+                for reference in &names {
+                    self.add(identity, reference);
+                }
+                pods.insert_unique(hash, Record::new(identity, &names), |record| self.hash(record.identity()));
+            }
+            Some(record) if record.has(&names) => {}
+            Some(record) => {
+                let before = std::mem::replace(record, Record::new(identity, &names));
+                for reference in names.iter().filter(|reference| !before.names(reference.name)) {
+                    self.add(identity, reference);
+                }
+                for reference in before.references().filter(|reference| !record.names(reference.name)) {
+                    self.delete(identity, reference);
+                }
+            }
+        }
+    }
+
+    /// Drops the references of a pod, as it was last registered.
+    pub fn unregister_pod<P: ?Sized>(&self, pod: &P)
+    where
+        R: References<P>,
+    {
+        self.unregister(self.references.identity(pod));
+    }
+
+    /// Drops the references of a pod of which only the identity is at hand.
+    pub fn unregister(&self, pod: PodIdentity<'_>) {
+        let hash = self.hash(pod);
+        let mut pods = self.shard(hash).lock();
+        let Ok(found) = pods.find_entry(hash, |record| record.is(pod)) else { return };
+        let (record, _) = found.remove();
+        record.references().for_each(|reference| self.delete(pod, reference));
+    }
+
+    /// Reads an object that a registered pod refers to.
+    ///
+    /// # Errors
+    ///
+    /// [`GetError`]: no registered pod refers to the object, it is known to be absent, or it could not be fetched.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Store::get`].
+    pub async fn get_object(&self, namespace: &str, name: &str) -> Result<Read<S::Object>, GetError<S::Error>> {
+        self.store.get(namespace, name).await
+    }
+
+    /// The number of registered pods that refer to an object, if nobody else references it in the store.
+    pub fn references(&self, namespace: &str, name: &str) -> usize {
+        self.store.references(namespace, name)
+    }
+
+    /// Whether the pod is registered.
+    pub fn is_registered(&self, pod: PodIdentity<'_>) -> bool {
+        let hash = self.hash(pod);
+        self.shard(hash).lock().find(hash, |record| record.is(pod)).is_some()
+    }
+
+    /// Calls `visit` with each name that a registered pod refers to, in the order of names; not at all if it is not
+    /// registered. A name is optional here if every reference of the pod to it is.
+    ///
+    /// `visit` runs under a lock and must not call this manager.
+    pub fn for_each_reference(&self, pod: PodIdentity<'_>, visit: impl FnMut(Reference<'_>)) {
+        let hash = self.hash(pod);
+        let pods = self.shard(hash).lock();
+        if let Some(record) = pods.find(hash, |record| record.is(pod)) {
+            record.references().for_each(visit);
+        }
+    }
+
+    /// Calls `visit` with each registered pod, in no particular order.
+    ///
+    /// `visit` runs under a lock and must not call this manager.
+    pub fn for_each_pod(&self, mut visit: impl FnMut(PodIdentity<'_>)) {
+        for shard in &self.shards {
+            shard.lock().iter().for_each(|record| visit(record.identity()));
+        }
+    }
+
+    fn add(&self, pod: PodIdentity<'_>, reference: &Reference<'_>) {
+        self.store.add_reference(pod.namespace, reference.name, pod.uid);
+    }
+
+    fn delete(&self, pod: PodIdentity<'_>, reference: Reference<'_>) {
+        self.store.delete_reference(pod.namespace, reference.name, pod.uid);
+    }
+
+    fn hash(&self, pod: PodIdentity<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        for part in [pod.namespace, pod.name, pod.uid] {
+            hasher.write(part.as_bytes());
+            hasher.write_u8(0xff);
+        }
+        hasher.finish()
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<HashTable<Record>> {
+        // Below `SHARDS`, which is a small number.
+        &self.shards[usize::try_from((hash >> SHARD_SHIFT) % SHARDS).unwrap_or_default()]
+    }
+}
+
+impl<S, R> fmt::Debug for PodObjects<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PodObjects").finish_non_exhaustive()
+    }
+}

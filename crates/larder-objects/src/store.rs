@@ -1,0 +1,100 @@
+//! What every strategy offers: reference counts, and reads of what is referenced.
+
+use crate::{FetchError, Freshness, GetError, Object, ObjectKey, Read};
+
+/// A cache of the objects that are referenced.
+///
+/// References are counted per namespace and name; what a strategy does with them is its own.
+///
+/// ```
+/// use larder_objects::Store;
+///
+/// async fn size_of_password<S: Store>(store: &S) -> bool {
+///     store.get("shop", "db-password").await.is_ok()
+/// }
+/// ```
+pub trait Store: Send + Sync + 'static {
+    /// What is cached.
+    type Object: Object;
+    /// Why a fetch of it failed.
+    type Error: FetchError;
+
+    /// Counts one more reference to the object, from the pod with that UID. Never waits for a fetch.
+    fn add_reference(&self, namespace: &str, name: &str, uid: &str);
+
+    /// Takes back one reference; with the last one the object is dropped. Without effect where there is none.
+    fn delete_reference(&self, namespace: &str, name: &str, uid: &str);
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// [`GetError`]: the object is not referenced, is known to be absent, or could not be fetched.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future may be dropped at any time: nothing of it stays behind, and no other reader is held up or loses a
+    /// fetch that it waits for.
+    fn get(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Read<Self::Object>, GetError<Self::Error>>> + Send;
+
+    /// The number of references to an object, 0 if it is not registered.
+    fn references(&self, namespace: &str, name: &str) -> usize;
+
+    /// Every registered object and what is known of it, in no particular order. Fetches nothing.
+    fn snapshot(&self) -> Vec<ObjectStatus>;
+}
+
+/// What a store knows of an object, for status pages; nothing of its contents.
+///
+/// ```
+/// use larder_objects::{ObjectKey, ObjectState, ObjectStatus};
+/// let status = ObjectStatus {
+///     key: ObjectKey::new("shop", "db"),
+///     references: 2,
+///     fetching: false,
+///     state: ObjectState::NotFetched,
+/// };
+/// assert_eq!(status.state.freshness(), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectStatus {
+    /// Which object.
+    pub key: ObjectKey,
+    /// The number of references to it.
+    pub references: usize,
+    /// Whether a fetch of it is under way.
+    pub fetching: bool,
+    /// What is known.
+    pub state: ObjectState,
+}
+
+/// What is known of an object.
+///
+/// ```
+/// use larder_objects::ObjectState;
+/// assert!(ObjectState::NotFetched.freshness().is_none());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ObjectState {
+    /// Nothing: it has not been fetched since the last reference was added.
+    NotFetched,
+    /// It exists.
+    Present(Freshness),
+    /// The source said that it does not exist.
+    Absent(Freshness),
+}
+
+impl ObjectState {
+    /// When and by what this was last confirmed; `None` if nothing is known.
+    pub const fn freshness(&self) -> Option<Freshness> {
+        match self {
+            Self::NotFetched => None,
+            Self::Present(freshness) | Self::Absent(freshness) => Some(*freshness),
+        }
+    }
+}

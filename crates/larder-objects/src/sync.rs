@@ -1,0 +1,44 @@
+//! The locks and atomics of this crate: `parking_lot`'s and std's, or shuttle's where a test explores interleavings.
+
+#[cfg(not(shuttle))]
+pub(crate) use parking_lot::{Mutex, RwLock};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::atomic::{AtomicI64, Ordering};
+
+#[cfg(shuttle)]
+pub(crate) use explored::{Mutex, RwLock};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{AtomicI64, Ordering};
+
+/// Shuttle's locks with `parking_lot`'s signatures.
+#[cfg(shuttle)]
+mod explored {
+    use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    use std::sync::PoisonError;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The TTL store: an object is fetched when it is read, and again once its TTL has passed.
+//!
+//! # Guarantees
+//!
+//! - **As new as the reference**: [`add_reference`](TtlStore::add_reference) begins a new *generation* of the object. What
+//!   was cached is dropped, and a fetch under way belongs to the old generation: it answers the readers that wait for it,
+//!   and no read that begins later.
+//! - **One fetch at a time** for an object and generation. Readers take turns, first come, first served; each judges
+//!   afresh at its turn, and leaves as soon as it finds the object fresh.
+//! - **Consistent reads** but for one case: an object that was fetched before, and not since found absent, is refreshed
+//!   from the API server's watch cache.
+//! - **Versions do not go back**: a lower `resourceVersion` neither replaces a higher one nor renews its age.
+//! - **Absent is not forgotten and not believed**: 'not found' replaces what was cached, and every later read asks again.
+//! - **What is known outlives failures**: any other failure returns what is cached, marked stale; with nothing cached, the
+//!   failure itself, which is not kept.
+//!
+//! # Limits
+//!
+//! The store spawns nothing: the reader whose turn it is polls the fetch. One that is neither polled nor dropped holds up
+//! its generation. Memory grows with the referenced objects and the readers that wait, and with nothing else.
+//!
+//! # Cancel safety
+//!
+//! A reader may be dropped at any time. If it was fetching and others wait, the next of them goes on with the same fetch;
+//! if none waits, the fetch is dropped.
+//!
+//! # Locks
+//!
+//! The registry of a shard, then a flight's queue, then what the shard published. None is held while a fetch is begun,
+//! polled or dropped, nor while a waker is called. A read that finds the object fresh takes only the read side of the
+//! last. The clock and the [`Ttl`] are asked under these locks and must not call the store.
+//!
+//! # Differs from kubelet
+//!
+//! - A reader may go away while it waits or fetches.
+//! - A reader that finds the object fresh never waits, even while a fetch runs for one that judged it stale before (the
+//!   TTL was raised meanwhile).
+//! - Answers carry their freshness.
+
+mod flight;
+mod known;
+mod reader;
+mod shard;
+
+use crate::{Fetch, GetError, ObjectKey, ObjectState, ObjectStatus, Read, Store, Ttl};
+use foldhash::fast::RandomState;
+use known::{Confirmed, Known};
+use larder_clock::{Clock, Timestamp};
+use reader::Reader;
+use shard::Shard;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+
+/// Shards of a store. Each is locked by itself, so that threads seldom meet; a power of two.
+#[cfg(not(shuttle))]
+const SHARDS: u64 = 64;
+/// Few enough that threads do meet where a test explores how.
+#[cfg(shuttle)]
+const SHARDS: u64 = 1;
+
+/// The shard is chosen by bits of the hash that the tables within it do not look at.
+const SHARD_SHIFT: u32 = 40;
+
+/// A store that fetches an object when it is read and its TTL has passed: the kubelet's `Cache` strategy.
+///
+/// See the [crate's documentation](crate) for an example.
+pub struct TtlStore<F: Fetch, C, T> {
+    fetch: F,
+    clock: C,
+    ttl: T,
+    default_ttl: i64,
+    hasher: RandomState,
+    shards: Box<[Shard<F::Object, F::Error>]>,
+}
+
+impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
+    /// An empty store. `default_ttl` is in nanoseconds, may be 0 or negative (nothing is ever fresh then), and counts where
+    /// `ttl` has none; the kubelet's is a minute.
+    ///
+    /// ```
+    /// # use larder_objects::{DefaultTtl, Fetch, Store, TtlStore};
+    /// # use larder_clock::MonotonicClock;
+    /// fn minute<F: Fetch>(fetch: F) -> impl Store {
+    ///     TtlStore::new(fetch, MonotonicClock::new(), DefaultTtl, 60_000_000_000)
+    /// }
+    /// ```
+    pub fn new(fetch: F, clock: C, ttl: T, default_ttl: i64) -> Self {
+        let shards = (0..SHARDS).map(|_| Shard::new()).collect();
+        Self { fetch, clock, ttl, default_ttl, hasher: RandomState::default(), shards }
+    }
+
+    /// Where the store fetches from.
+    pub fn fetcher(&self) -> &F {
+        &self.fetch
+    }
+
+    fn hash(&self, namespace: &str, name: &str) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(namespace.as_bytes());
+        hasher.write_u8(0xff);
+        hasher.write(name.as_bytes());
+        hasher.finish()
+    }
+
+    fn rehash(&self) -> impl Fn(&ObjectKey) -> u64 {
+        |key| self.hash(key.namespace(), key.name())
+    }
+
+    fn shard(&self, hash: u64) -> &Shard<F::Object, F::Error> {
+        // Below `SHARDS`, which is a small number.
+        &self.shards[usize::try_from((hash >> SHARD_SHIFT) % SHARDS).unwrap_or_default()]
+    }
+
+    fn ttl(&self) -> i64 {
+        self.ttl.object_ttl().unwrap_or(self.default_ttl)
+    }
+
+    /// Whether what was confirmed then is fresh now. Reads the clock, so call it after the confirmation was read: a time
+    /// from before it would pass for fresh with a TTL of 0.
+    fn is_fresh(&self, confirmed: Confirmed) -> bool {
+        let ttl = self.ttl();
+        self.clock.now() < confirmed.expiry(ttl)
+    }
+
+    /// The object if it is fresh, without an exclusive lock.
+    fn fresh(&self, hash: u64, namespace: &str, name: &str) -> Option<Read<F::Object>> {
+        let (object, confirmed) = self.shard(hash).published(hash, namespace, name)?;
+        self.is_fresh(confirmed).then(|| Read { object, freshness: confirmed.fresh() })
+    }
+
+    fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {
+        match known {
+            Known::Nothing => ObjectState::NotFetched,
+            Known::Object { confirmed, .. } => ObjectState::Present(confirmed.at_rest(now, self.ttl())),
+            Known::Absent(confirmed) => ObjectState::Absent(confirmed.fresh()),
+        }
+    }
+}
+
+impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
+    type Object = F::Object;
+    type Error = F::Error;
+
+    fn add_reference(&self, namespace: &str, name: &str, _uid: &str) {
+        let hash = self.hash(namespace, name);
+        self.shard(hash).add_reference(hash, namespace, name, self.rehash());
+    }
+
+    fn delete_reference(&self, namespace: &str, name: &str, _uid: &str) {
+        let hash = self.hash(namespace, name);
+        self.shard(hash).delete_reference(hash, namespace, name);
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {
+        let hash = self.hash(namespace, name);
+        if let Some(read) = self.fresh(hash, namespace, name) {
+            return Ok(read);
+        }
+        match Reader::enter(self, hash, namespace, name) {
+            Some(reader) => reader.await,
+            None => Err(GetError::NotRegistered { key: ObjectKey::new(namespace, name) }),
+        }
+    }
+
+    fn references(&self, namespace: &str, name: &str) -> usize {
+        let hash = self.hash(namespace, name);
+        self.shard(hash).references(hash, namespace, name)
+    }
+
+    fn snapshot(&self) -> Vec<ObjectStatus> {
+        let now = self.clock.now();
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            shard.for_each(
+                |key, references, fetching, known| {
+                    all.push(ObjectStatus { key: key.clone(), references, fetching, state: self.state_of(known, now) });
+                },
+                self.rehash(),
+            );
+        }
+        all
+    }
+}
+
+impl<F: Fetch, C, T> fmt::Debug for TtlStore<F, C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TtlStore").field("default_ttl", &self.default_ttl).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! One generation of an object while it is being fetched: what is known, whose turn it is, and who waits.
+
+use super::known::Known;
+use crate::sync::Mutex;
+use crate::{ObjectKey, ReadKind};
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Waker;
+
+/// A fetch under way.
+pub(super) struct Running<O, E> {
+    pub(super) read: ReadKind,
+    pub(super) future: Pin<Box<dyn Future<Output = Result<Arc<O>, E>> + Send>>,
+}
+
+/// Where a reader stands in a flight's queue: lower numbers came earlier.
+pub(super) type Ticket = u64;
+
+/// The meeting place of one generation's readers. The registry holds it while it has readers, or while the object is
+/// known to be absent; readers of an old generation hold it alone.
+pub(super) struct Flight<O, E> {
+    pub(super) key: ObjectKey,
+    pub(super) queue: Mutex<Queue<O, E>>,
+}
+
+/// Invariant: where nobody has the turn, nobody waits and no fetch is left over.
+pub(super) struct Queue<O, E> {
+    pub(super) known: Known<O>,
+    turn: Option<Ticket>,
+    next: Ticket,
+    /// Those who wait, with their wakers; none where one was called, or has not been left yet.
+    waiting: BTreeMap<Ticket, Option<Waker>>,
+    /// The fetch of a reader that went away, for whoever has the turn now.
+    left: Option<Running<O, E>>,
+}
+
+impl<O, E> Flight<O, E> {
+    pub(super) fn new(key: ObjectKey, known: Known<O>) -> Self {
+        let queue = Queue { known, turn: None, next: 0, waiting: BTreeMap::new(), left: None };
+        Self { key, queue: Mutex::new(queue) }
+    }
+}
+
+impl<O, E> Queue<O, E> {
+    /// Lines up; has the turn at once if nobody is before.
+    pub(super) fn enter(&mut self) -> Ticket {
+        let ticket = self.next;
+        self.next += 1;
+        if self.turn.is_none() {
+            self.turn = Some(ticket);
+        } else {
+            self.waiting.insert(ticket, None);
+        }
+        ticket
+    }
+
+    pub(super) fn has_turn(&self, ticket: Ticket) -> bool {
+        self.turn == Some(ticket)
+    }
+
+    /// Whether nobody is here.
+    pub(super) fn is_idle(&self) -> bool {
+        self.turn.is_none()
+    }
+
+    /// The fetch that the one before left, if any. Only for the one whose turn it is.
+    pub(super) fn take_left(&mut self) -> Option<Running<O, E>> {
+        self.left.take()
+    }
+
+    /// Leaves a waker to be called when there is something to see.
+    pub(super) fn wait(&mut self, ticket: Ticket, waker: &Waker) {
+        if let Some(slot) = self.waiting.get_mut(&ticket) {
+            match slot {
+                Some(known) => known.clone_from(waker),
+                None => *slot = Some(waker.clone()),
+            }
+        }
+    }
+
+    /// A waiter leaves the queue.
+    pub(super) fn leave(&mut self, ticket: Ticket) {
+        self.waiting.remove(&ticket);
+    }
+
+    /// The one whose turn it was leaves, perhaps in the middle of a fetch. Returns the waker of the next, and the fetch if
+    /// nobody is left to go on with it.
+    pub(super) fn pass_on(&mut self, running: Option<Running<O, E>>) -> (Option<Waker>, Option<Running<O, E>>) {
+        let Some((ticket, waker)) = self.waiting.pop_first() else {
+            self.turn = None;
+            return (None, running);
+        };
+        self.turn = Some(ticket);
+        self.left = running;
+        (waker, None)
+    }
+
+    /// The wakers of all who wait, who stay in the queue until they have seen for themselves.
+    pub(super) fn wake_all(&mut self) -> Vec<Waker> {
+        self.waiting.values_mut().filter_map(Option::take).collect()
+    }
+}

@@ -1,0 +1,132 @@
+//! What is known of an object, and the rules by which a fetch changes it: all of the TTL store's judgement, without its
+//! concurrency.
+
+use crate::{
+    FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Source, StaleReason,
+    resource_version_order,
+};
+use larder_clock::Timestamp;
+use std::sync::Arc;
+
+/// When and by what something was last confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Confirmed {
+    pub(super) at: Timestamp,
+    pub(super) source: Source,
+}
+
+impl Confirmed {
+    /// The first moment at which it is not fresh any more.
+    pub(super) fn expiry(self, ttl: i64) -> Timestamp {
+        self.at.saturating_add_nanos(ttl.into())
+    }
+
+    pub(super) fn fresh(self) -> Freshness {
+        Freshness { confirmed_at: self.at, source: self.source, state: FreshState::Fresh }
+    }
+
+    pub(super) fn stale(self, ttl: i64, reason: StaleReason) -> Freshness {
+        // Nothing is stale from before it was confirmed, whatever a negative TTL says.
+        let since = self.expiry(ttl).max(self.at);
+        Freshness { confirmed_at: self.at, source: self.source, state: FreshState::Stale { since, reason } }
+    }
+
+    /// As it stands, without a fetch.
+    pub(super) fn at_rest(self, now: Timestamp, ttl: i64) -> Freshness {
+        if now < self.expiry(ttl) { self.fresh() } else { self.stale(ttl, StaleReason::Expired) }
+    }
+}
+
+/// What is known of an object in one generation.
+pub(super) enum Known<O> {
+    /// Nothing was fetched yet, or every fetch failed.
+    Nothing,
+    /// It exists.
+    Object { object: Arc<O>, confirmed: Confirmed },
+    /// The source said that it does not.
+    Absent(Confirmed),
+}
+
+/// What came of a fetch.
+pub(super) enum Outcome<E> {
+    /// What is known is what the source said.
+    Confirmed,
+    /// The source's answer was older than what is known, which stays.
+    Older,
+    /// The source could not say; what is known stays.
+    Failed(E),
+}
+
+impl<O: Object> Known<O> {
+    /// How the next fetch has to read.
+    pub(super) fn next_read(&self) -> ReadKind {
+        match self {
+            // A mere refresh: spare the API server's store, a lower version is recognised.
+            Self::Object { .. } => ReadKind::ApiServerCache,
+            Self::Nothing | Self::Absent(_) => ReadKind::Consistent,
+        }
+    }
+
+    /// Takes in what a fetch brought, completed at `confirmed.at`; returns what it displaced, for the caller to drop
+    /// where no lock is held.
+    pub(super) fn take_in<E: FetchError>(
+        &mut self,
+        fetched: Result<Arc<O>, E>,
+        confirmed: Confirmed,
+    ) -> (Outcome<E>, Self) {
+        let next = match fetched {
+            Ok(object) if self.is_newer_than(&object) => {
+                return (Outcome::Older, Self::Object { object, confirmed });
+            }
+            Ok(object) => Self::Object { object, confirmed },
+            Err(error) if error.is_not_found() => Self::Absent(confirmed),
+            Err(error) => return (Outcome::Failed(error), Self::Nothing),
+        };
+        (Outcome::Confirmed, std::mem::replace(self, next))
+    }
+
+    fn is_newer_than(&self, fetched: &O) -> bool {
+        match self {
+            Self::Object { object, .. } => {
+                resource_version_order(fetched.resource_version()) < resource_version_order(object.resource_version())
+            }
+            Self::Nothing | Self::Absent(_) => false,
+        }
+    }
+
+    /// The answer for the reader that made the fetch.
+    pub(super) fn answer<E>(&self, key: &ObjectKey, outcome: Outcome<E>, ttl: i64) -> Result<Read<O>, GetError<E>>
+    where
+        E: FetchError,
+    {
+        let reason = match &outcome {
+            Outcome::Confirmed => None,
+            Outcome::Older => Some(StaleReason::OlderVersion),
+            Outcome::Failed(error) => Some(StaleReason::FetchFailed { class: error.class() }),
+        };
+        let freshness = |confirmed: Confirmed| reason.map_or(confirmed.fresh(), |reason| confirmed.stale(ttl, reason));
+        match (self, outcome) {
+            (Self::Object { object, confirmed }, _) => {
+                Ok(Read { object: Arc::clone(object), freshness: freshness(*confirmed) })
+            }
+            (Self::Absent(confirmed), _) => {
+                Err(GetError::NotFound { key: key.clone(), freshness: freshness(*confirmed) })
+            }
+            (Self::Nothing, Outcome::Failed(error)) => {
+                Err(GetError::Fetch { key: key.clone(), source: Arc::new(error) })
+            }
+            // A fetch that did not fail leaves something known.
+            (Self::Nothing, Outcome::Confirmed | Outcome::Older) => Err(GetError::NotRegistered { key: key.clone() }),
+        }
+    }
+}
+
+impl<O> Clone for Known<O> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Nothing => Self::Nothing,
+            Self::Object { object, confirmed } => Self::Object { object: Arc::clone(object), confirmed: *confirmed },
+            Self::Absent(confirmed) => Self::Absent(*confirmed),
+        }
+    }
+}

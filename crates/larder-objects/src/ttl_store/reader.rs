@@ -1,0 +1,164 @@
+//! A read that did not find the object fresh: lines up, fetches when it is its turn, and leaves nothing behind.
+
+use super::TtlStore;
+use super::flight::{Flight, Running, Ticket};
+use super::known::{Confirmed, Known};
+use crate::{Fetch, GetError, Read, ReadKind, Ttl};
+use larder_clock::Clock;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+type Answer<F> = Result<Read<<F as Fetch>::Object>, GetError<<F as Fetch>::Error>>;
+
+/// One reader in a flight.
+pub(super) struct Reader<'s, F: Fetch, C: Clock, T: Ttl> {
+    store: &'s TtlStore<F, C, T>,
+    hash: u64,
+    flight: Arc<Flight<F::Object, F::Error>>,
+    ticket: Ticket,
+    /// The fetch that this reader polls; none while it is being polled, so that one that panics is not handed on.
+    running: Option<Held<F>>,
+    left: bool,
+}
+
+/// The fetch that a reader polls.
+struct Held<F: Fetch> {
+    running: Running<F::Object, F::Error>,
+    begun: Begun,
+}
+
+/// Who began the fetch that a reader polls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    /// The reader itself: the outcome is its answer.
+    Here,
+    /// One that went away: the outcome counts as that one's, and the reader judges afresh.
+    ByAnother,
+}
+
+/// What a reader is to do next.
+enum Step<A> {
+    Answer(A),
+    Begin(ReadKind),
+    GoOn,
+    Wait,
+}
+
+impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
+    /// Lines up for the object; `None` if it is not registered.
+    pub(super) fn enter(store: &'s TtlStore<F, C, T>, hash: u64, namespace: &str, name: &str) -> Option<Self> {
+        let (flight, ticket) = store.shard(hash).enter(hash, namespace, name)?;
+        Some(Self { store, hash, flight, ticket, running: None, left: false })
+    }
+
+    /// Looks at the queue: answers if the object is fresh, else fetches or waits.
+    fn step(&mut self, context: &Context<'_>) -> Step<Answer<F>> {
+        let mut queue = self.flight.queue.lock();
+        let has_turn = queue.has_turn(self.ticket);
+        if has_turn && let Some(running) = queue.take_left() {
+            self.running = Some(Held { running, begun: Begun::ByAnother });
+            return Step::GoOn;
+        }
+        if let Known::Object { object, confirmed } = &queue.known
+            && self.store.is_fresh(*confirmed)
+        {
+            return Step::Answer(Ok(Read { object: Arc::clone(object), freshness: confirmed.fresh() }));
+        }
+        if has_turn {
+            return Step::Begin(queue.known.next_read());
+        }
+        queue.wait(self.ticket, context.waker());
+        Step::Wait
+    }
+
+    /// Takes in what a fetch brought. The answer, if it was this reader's own.
+    fn complete(
+        &mut self,
+        read: ReadKind,
+        fetched: Result<Arc<F::Object>, F::Error>,
+        begun: Begun,
+    ) -> Option<Answer<F>> {
+        let store = self.store;
+        let key = &self.flight.key;
+        let ((answer, wakers, displaced), dropped) =
+            store.shard(self.hash).settle(self.hash, &self.flight, store.rehash(), |queue| {
+                let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
+                let (outcome, displaced) = queue.known.take_in(fetched, confirmed);
+                // If it is fresh, all who wait can leave at once; else the next one has to see to it.
+                let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.is_fresh(*confirmed));
+                let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
+                let answer = (begun == Begun::Here).then(|| {
+                    wakers.extend(queue.pass_on(None).0);
+                    queue.known.answer(key, outcome, store.ttl())
+                });
+                (answer, wakers, displaced)
+            });
+        self.left = answer.is_some();
+        drop((displaced, dropped));
+        wakers.into_iter().for_each(std::task::Waker::wake);
+        answer
+    }
+
+    /// Leaves the queue, and hands the turn and the fetch to the next if this reader had them.
+    fn leave(&mut self) {
+        if std::mem::replace(&mut self.left, true) {
+            return;
+        }
+        {
+            let mut queue = self.flight.queue.lock();
+            if !queue.has_turn(self.ticket) {
+                queue.leave(self.ticket);
+                return;
+            }
+        }
+        // Nobody else can take the turn away, so it is still here.
+        let running = self.running.take().map(|held| held.running);
+        let store = self.store;
+        let ((waker, unwanted), dropped) =
+            store.shard(self.hash).settle(self.hash, &self.flight, store.rehash(), |queue| queue.pass_on(running));
+        drop((unwanted, dropped));
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<F: Fetch, C: Clock, T: Ttl> Future for Reader<'_, F, C, T> {
+    type Output = Answer<F>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        loop {
+            if let Some(mut held) = this.running.take() {
+                let Poll::Ready(fetched) = held.running.future.as_mut().poll(context) else {
+                    this.running = Some(held);
+                    return Poll::Pending;
+                };
+                let Held { running: Running { read, future }, begun } = held;
+                drop(future);
+                if let Some(answer) = this.complete(read, fetched, begun) {
+                    return Poll::Ready(answer);
+                }
+            }
+            match this.step(context) {
+                Step::Answer(answer) => {
+                    this.leave();
+                    return Poll::Ready(answer);
+                }
+                Step::Begin(read) => {
+                    let future = Box::pin(this.store.fetch.fetch(&this.flight.key, read));
+                    this.running = Some(Held { running: Running { read, future }, begun: Begun::Here });
+                }
+                Step::GoOn => {}
+                Step::Wait => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<F: Fetch, C: Clock, T: Ttl> Drop for Reader<'_, F, C, T> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
