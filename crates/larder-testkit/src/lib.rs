@@ -1,1 +1,8 @@
-//! Fakes that speak the real protocols: an API server and a CRI runtime
+#![doc(test(attr(deny(warnings))))]
+//! Fakes that speak the real protocols, for larder's tests, its demo and its simulator.
+//!
+//! - [`api_server`]: a Kubernetes API server on loopback, with faults on command.
+//! - [`objects`]: short ways to write pods, Secrets and `ConfigMap`s.
+
+pub mod api_server;
+pub mod objects;

@@ -1,0 +1,506 @@
+//! A simulated Kubernetes API server on loopback: pods, nodes, Secrets and `ConfigMap`s over real HTTP.
+//!
+//! It speaks HTTP/1.1 and HTTP/2 (with prior knowledge, or by ALPN over TLS), get, list and watch as an API server does,
+//! and does wrong whatever a test asks for. Objects are changed through its [`ObjectStore`], from Rust.
+//!
+//! # Guarantees
+//!
+//! - Lists are consistent with one revision, and a watch from that revision misses nothing.
+//! - Errors are `metav1.Status`; a watch that fell out of the history gets an `ERROR` event of code 410.
+//! - [`outage`](ApiServer::outage) and [`restore`](ApiServer::restore) keep the port: no other process can take it meanwhile.
+//!
+//! # Limits
+//!
+//! Read-only over HTTP but for `SelfSubjectAccessReview`; JSON only; no tables, no partial metadata, no admission, no
+//! compression. A list from the watch cache takes no notice of `limit`, as an API server's.
+//!
+//! # Cancel safety
+//!
+//! Dropping an [`ApiServer`] ends its tasks soon; [`shutdown`](ApiServer::shutdown) waits until they have ended.
+//!
+//! # Example
+//!
+//! ```
+//! use larder_testkit::api_server::{ApiServer, Fault, Kind, User, Verb};
+//! use larder_testkit::objects::{pod, secret};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let server = ApiServer::start().await?;
+//! server.store().create(secret("shop", "tls", &[("key", "k")]))?;
+//! server.store().create(pod("shop", "web-0").node("n1").container("web", "web:2").secret_volume("tls").build())?;
+//!
+//! // What a node's client is configured with; write_kubeconfig puts it into a file of mode 0600.
+//! let token = server.add_user(User::node("n1"));
+//! let kubeconfig = server.kubeconfig(&token);
+//! assert!(kubeconfig.contains(server.url()));
+//!
+//! // The next two gets of Secrets fail; then nothing listens; then all is well again.
+//! server.inject(Fault::status(503).verb(Verb::Get).kind(Kind::Secret).times(2));
+//! server.outage().await;
+//! server.restore().await?;
+//! server.shutdown().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod answer;
+mod auth;
+mod connection;
+mod fault;
+mod kubeconfig;
+mod log;
+mod object;
+mod references;
+mod request;
+mod selector;
+mod status;
+mod store;
+mod tls;
+mod watch;
+
+pub use auth::{Grant, User};
+pub use fault::{Fault, FaultId};
+pub use kubeconfig::write_private;
+pub use log::{Counts, REQUESTS, RequestRecord};
+pub use object::{ApiObject, Kind};
+pub use request::Verb;
+pub use store::{Backup, CacheLag, HISTORY, ObjectStore, StoreError};
+
+use answer::{Body, Distortion};
+use auth::Tokens;
+use connection::{Connection, Connections, Gated, Streams};
+use fault::{Action, Faults};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use kubeconfig::Credential;
+use log::RequestLog;
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use status::Failure;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tls::Tls;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What the server does with a streaming list (`sendInitialEvents=true`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamingLists {
+    /// Serves it.
+    #[default]
+    Served,
+    /// Answers 200 and an `ERROR` event of code 500, as on an etcd that is too old.
+    ErrorEvent,
+    /// Answers 422, as with the feature gate off.
+    Forbidden,
+}
+
+/// How a simulated API server is set up.
+#[derive(Clone)]
+pub struct ApiServerOptions {
+    /// The objects. Default: an empty store.
+    pub store: ObjectStore,
+    /// Whether it speaks TLS, with an authority of its own that its kubeconfigs name. Default: no, for speed.
+    pub tls: bool,
+    /// Streaming lists. Default: served, as API servers of this version do.
+    pub streaming_lists: StreamingLists,
+    /// How often a watch that allows bookmarks gets one. Default: a minute, as an API server about does.
+    pub bookmark_interval: Duration,
+    /// How long a watch lasts that names no timeout. Default: 30 minutes, the least that an API server grants.
+    pub default_watch_timeout: Duration,
+    /// HTTP/2 streams that a connection may have. Default: 100, an API server's.
+    pub max_concurrent_streams: u32,
+    /// How long the Node authorizer does not know a new pod's references. Default: zero.
+    pub authorizer_lag: Duration,
+}
+
+impl Default for ApiServerOptions {
+    fn default() -> Self {
+        Self {
+            store: ObjectStore::new(),
+            tls: false,
+            streaming_lists: StreamingLists::Served,
+            bookmark_interval: Duration::from_mins(1),
+            default_watch_timeout: Duration::from_mins(30),
+            max_concurrent_streams: 100,
+            authorizer_lag: Duration::ZERO,
+        }
+    }
+}
+
+/// A simulated API server that listens on a port of loopback. See the [module](self).
+pub struct ApiServer {
+    shared: Arc<Shared>,
+    tls: Option<Tls>,
+    address: SocketAddr,
+    url: String,
+    admin_token: String,
+    max_concurrent_streams: u32,
+    /// Bound, never listening: keeps the port through an outage.
+    _reserved: TcpSocket,
+    listening: Mutex<Option<Listening>>,
+}
+
+struct Listening {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// What the connections share.
+pub(crate) struct Shared {
+    store: ObjectStore,
+    tokens: Tokens,
+    faults: Faults,
+    log: Arc<RequestLog>,
+    connections: Arc<Connections>,
+    control: tokio::sync::watch::Sender<watch::Control>,
+    streaming_lists: Mutex<StreamingLists>,
+    bookmark_interval: Duration,
+    default_watch_timeout: Duration,
+    authorizer_lag: Duration,
+    token_rng: Mutex<StdRng>,
+}
+
+impl ApiServer {
+    /// Starts one with the defaults, on a free port.
+    ///
+    /// # Errors
+    ///
+    /// No port of loopback can be bound.
+    pub async fn start() -> io::Result<Self> {
+        Self::start_with(ApiServerOptions::default()).await
+    }
+
+    /// Starts one on a free port.
+    ///
+    /// # Errors
+    ///
+    /// No port of loopback can be bound, or no certificate made.
+    pub async fn start_with(options: ApiServerOptions) -> io::Result<Self> {
+        let reserved = socket((Ipv4Addr::LOCALHOST, 0).into())?;
+        let address = reserved.local_addr()?;
+        let tls = if options.tls { Some(Tls::generate()?) } else { None };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let log = Arc::new(RequestLog::default());
+        let shared = Shared {
+            store: options.store,
+            tokens: Tokens::default(),
+            faults: Faults::default(),
+            connections: Arc::new(Connections::new(Arc::clone(&log))),
+            log,
+            control: tokio::sync::watch::channel(watch::Control::default()).0,
+            streaming_lists: Mutex::new(options.streaming_lists),
+            bookmark_interval: options.bookmark_interval,
+            default_watch_timeout: options.default_watch_timeout,
+            authorizer_lag: options.authorizer_lag,
+            // Tokens are not drawn from a seed: another user of the machine must not be able to guess them.
+            token_rng: Mutex::new(StdRng::from_rng(&mut rand::rng())),
+        };
+        let mut server = Self {
+            shared: Arc::new(shared),
+            tls,
+            address,
+            url: format!("{scheme}://{address}"),
+            admin_token: String::new(),
+            max_concurrent_streams: options.max_concurrent_streams,
+            _reserved: reserved,
+            listening: Mutex::new(None),
+        };
+        server.admin_token = server.add_user(User::admin());
+        server.restore().await?;
+        Ok(server)
+    }
+
+    /// The objects; clones share them.
+    pub fn store(&self) -> &ObjectStore {
+        &self.shared.store
+    }
+
+    /// Where it listens, as `http://127.0.0.1:40123`.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The certificate authority that its clients are to trust, in PEM; `None` without TLS.
+    pub fn ca_pem(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.ca_pem.as_str())
+    }
+
+    /// A token of a user who may read all.
+    pub fn admin_token(&self) -> &str {
+        &self.admin_token
+    }
+
+    /// Makes a token for a user.
+    pub fn add_user(&self, user: User) -> String {
+        let token = format!("{:032x}", self.shared.token_rng.lock().random::<u128>());
+        self.shared.tokens.insert(&token, user);
+        token
+    }
+
+    /// Lets a token stand for a user, whomever it stood for before.
+    pub fn set_token(&self, token: &str, user: User) {
+        self.shared.tokens.insert(token, user);
+    }
+
+    /// Lets a token expire: requests with it get 401. Watches that are open go on, as an API server's do. Says whether it
+    /// was known.
+    pub fn expire_token(&self, token: &str) -> bool {
+        self.shared.tokens.remove(token)
+    }
+
+    /// The text of a kubeconfig for a token.
+    pub fn kubeconfig(&self, token: &str) -> String {
+        kubeconfig::text(&self.url, self.ca_pem(), Credential::Token(token))
+    }
+
+    /// The text of a kubeconfig that reads its token from a file, which can be rotated with [`write_private`].
+    pub fn kubeconfig_with_token_file(&self, token_file: &Path) -> String {
+        kubeconfig::text(&self.url, self.ca_pem(), Credential::TokenFile(token_file))
+    }
+
+    /// Writes a kubeconfig for a token into a file of mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write_kubeconfig(&self, path: &Path, token: &str) -> io::Result<()> {
+        write_private(path, &self.kubeconfig(token))
+    }
+
+    /// Injects a fault; it stays until it is used up, removed or cleared.
+    pub fn inject(&self, fault: Fault) -> FaultId {
+        self.shared.faults.inject(fault)
+    }
+
+    /// Takes a fault back; says whether it was there.
+    pub fn remove_fault(&self, id: FaultId) -> bool {
+        self.shared.faults.remove(id)
+    }
+
+    /// Takes all faults back.
+    pub fn clear_faults(&self) {
+        self.shared.faults.clear();
+    }
+
+    /// Stalls all watches, present and future, or lets them go on: stalled, they stay open and say nothing, not even a
+    /// bookmark.
+    pub fn stall_watches(&self, stalled: bool) {
+        self.shared.control.send_modify(|control| control.stalled = stalled);
+    }
+
+    /// Ends all open watches with an `ERROR` event of code 410.
+    pub fn expire_watches(&self) {
+        self.shared.control.send_modify(|control| control.expired += 1);
+    }
+
+    /// Ends all open watches in good order, as at their timeout.
+    pub fn end_watches(&self) {
+        self.shared.control.send_modify(|control| control.ended += 1);
+    }
+
+    /// Sets what becomes of streaming lists from now on.
+    pub fn set_streaming_lists(&self, streaming_lists: StreamingLists) {
+        *self.shared.streaming_lists.lock() = streaming_lists;
+    }
+
+    /// Cuts all open connections; new ones are accepted.
+    pub fn cut_connections(&self) {
+        self.shared.connections.cut_all();
+    }
+
+    /// Stalls the connections that are open now, or lets them go on: stalled, they stay open and pass no byte either way,
+    /// as behind a broken link. New connections are not stalled.
+    pub fn stall_connections(&self, stalled: bool) {
+        self.shared.connections.stall_all(stalled);
+    }
+
+    /// Stops listening and cuts all connections, and returns when that is done. Clients are refused until
+    /// [`restore`](Self::restore). Without effect during an outage.
+    pub async fn outage(&self) {
+        let listening = self.listening.lock().take();
+        if let Some(mut listening) = listening {
+            listening.stop.cancel();
+            // It ends by itself; a panic in it has been reported by tokio.
+            let _ = (&mut listening.task).await;
+        }
+    }
+
+    /// Listens again on the same port. Without effect if it listens.
+    ///
+    /// # Errors
+    ///
+    /// The port cannot be listened on.
+    #[expect(clippy::unused_async, reason = "must be called within a tokio runtime, as `outage`")]
+    pub async fn restore(&self) -> io::Result<()> {
+        let mut listening = self.listening.lock();
+        if listening.is_none() {
+            let listener = socket(self.address)?.listen(1024)?;
+            let stop = CancellationToken::new();
+            let acceptor = Acceptor {
+                shared: Arc::clone(&self.shared),
+                tls: self.tls.clone(),
+                max_concurrent_streams: self.max_concurrent_streams,
+            };
+            let task = tokio::spawn(acceptor.run(listener, stop.clone()));
+            *listening = Some(Listening { stop, task });
+        }
+        Ok(())
+    }
+
+    /// Whether it listens.
+    pub fn is_up(&self) -> bool {
+        self.listening.lock().is_some()
+    }
+
+    /// What it has counted.
+    pub fn counts(&self) -> Counts {
+        self.shared.log.counts()
+    }
+
+    /// The last [`REQUESTS`] requests, oldest first.
+    pub fn requests(&self) -> Vec<RequestRecord> {
+        self.shared.log.records()
+    }
+
+    /// Forgets the requests and their counts; what is open stays counted.
+    pub fn clear_requests(&self) {
+        self.shared.log.clear();
+    }
+
+    /// Ends it, and waits until all its tasks have ended.
+    pub async fn shutdown(self) {
+        self.outage().await;
+    }
+}
+
+/// A socket bound to an address that other sockets of this user may be bound to as well.
+fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+/// Accepts and serves connections.
+#[derive(Clone)]
+struct Acceptor {
+    shared: Arc<Shared>,
+    tls: Option<Tls>,
+    max_concurrent_streams: u32,
+}
+
+impl Acceptor {
+    async fn run(self, listener: TcpListener, stop: CancellationToken) {
+        let mut serving = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                Some(_) = serving.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let connection = self.shared.connections.open();
+                        serving.spawn(self.clone().serve(stream, connection));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the simulated API server cannot accept a connection");
+                        // Out of descriptors: the next attempt is worth making once some are closed.
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                }
+            }
+        }
+        drop(listener);
+        self.shared.connections.cut_all();
+        while serving.join_next().await.is_some() {}
+    }
+
+    async fn serve(self, stream: TcpStream, connection: Connection) {
+        // Without it, small events wait for acknowledgements.
+        let _ = stream.set_nodelay(true);
+        let gated = Gated { stream, gate: Arc::clone(&connection.gate) };
+        let streams = Streams { tasks: TaskTracker::new(), cut: connection.cut.clone() };
+        let work = async {
+            match &self.tls {
+                None => self.serve_http(gated, &connection, streams.clone()).await,
+                Some(tls) => match tls.acceptor.accept(gated).await {
+                    Ok(stream) => self.serve_http(stream, &connection, streams.clone()).await,
+                    Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+                },
+            }
+        };
+        connection.cut.run_until_cancelled(work).await;
+        connection.cut.cancel();
+        streams.tasks.close();
+        streams.tasks.wait().await;
+    }
+
+    async fn serve_http<I>(&self, io: I, connection: &Connection, streams: Streams)
+    where
+        I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut builder = auto::Builder::new(streams);
+        builder.http1().timer(TokioTimer::new());
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(self.max_concurrent_streams);
+        let (number, cut) = (connection.number, connection.cut.clone());
+        let service = service_fn(move |request| handle(Arc::clone(&self.shared), number, cut.clone(), request));
+        if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {
+            tracing::debug!(%error, connection = number, "a connection ended");
+        }
+    }
+}
+
+async fn handle(
+    shared: Arc<Shared>,
+    connection: u64,
+    cut: CancellationToken,
+    request: Request<Incoming>,
+) -> io::Result<Response<Body>> {
+    let (target, understood) = request::parse(request.method(), request.uri());
+    let user = shared.tokens.authenticate(request.headers());
+    let number = shared.log.asked(&target, &request, user.as_ref().map_or("", User::name), connection);
+    let met = shared.faults.meet(&target);
+    let distortion = met.as_ref().and_then(|(_, action)| Distortion::of(action));
+    let response = match met {
+        Some((_, Action::Status { code, retry_after })) => {
+            let seconds = retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
+            shared.failed(&Failure { retry_after: seconds, ..Failure::of_code(code) })
+        }
+        Some((_, Action::Cut)) => {
+            cut.cancel();
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut on command"));
+        }
+        met => {
+            match met {
+                Some((id, Action::Hang)) => shared.faults.removed(id).await,
+                Some((_, Action::Slow(by))) => tokio::time::sleep(by).await,
+                _ => {}
+            }
+            shared.answer(user, &target, understood, request.into_body(), distortion).await
+        }
+    };
+    shared.log.answered(number, response.status().as_u16());
+    Ok(response)
+}
