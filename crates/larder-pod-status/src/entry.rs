@@ -1,0 +1,131 @@
+//! What a read gives: the entry of a pod, and its times.
+
+use crate::PodUid;
+use larder_clock::Timestamp;
+use std::fmt;
+use std::sync::Arc;
+
+/// What the cache holds for a pod: a status, an error of the inspection, both, or neither.
+///
+/// A pod that the cache does not have gives the *empty* entry, not an error: the container runtime knows nothing of that
+/// pod. That is another thing than an entry that was set without a status.
+///
+/// ```
+/// use larder_clock::Timestamp;
+/// use larder_pod_status::{Options, PodUid, pod_status_cache};
+///
+/// let (writer, reader) = pod_status_cache::<&str, &str>(Options::default());
+/// let uid = PodUid::from("a");
+/// assert!(reader.get(&uid).is_empty());
+///
+/// writer.set(&uid, None, Some("no answer".into()), Timestamp::ZERO);
+/// let entry = reader.get(&uid);
+/// assert!(!entry.is_empty());
+/// assert_eq!(entry.status(), None);
+/// assert_eq!(entry.error().map(|error| **error), Some("no answer"));
+/// ```
+pub struct Entry<S, E> {
+    uid: PodUid,
+    content: Content<S, E>,
+}
+
+/// The tag of this enum has values to spare, which the states of a wait use: see the sizes in the tests of `wait`.
+enum Content<S, E> {
+    Empty,
+    Set { status: Option<Arc<S>>, error: Option<Arc<E>> },
+}
+
+impl<S, E> Entry<S, E> {
+    pub(crate) fn empty(uid: PodUid) -> Self {
+        Self { uid, content: Content::Empty }
+    }
+
+    pub(crate) fn set(uid: PodUid, status: Option<Arc<S>>, error: Option<Arc<E>>) -> Self {
+        Self { uid, content: Content::Set { status, error } }
+    }
+
+    /// The pod.
+    pub fn uid(&self) -> &PodUid {
+        &self.uid
+    }
+
+    /// The status that was set, if one was.
+    pub fn status(&self) -> Option<&Arc<S>> {
+        match &self.content {
+            Content::Empty => None,
+            Content::Set { status, .. } => status.as_ref(),
+        }
+    }
+
+    /// The error that was set with or instead of the status, if one was.
+    pub fn error(&self) -> Option<&Arc<E>> {
+        match &self.content {
+            Content::Empty => None,
+            Content::Set { error, .. } => error.as_ref(),
+        }
+    }
+
+    /// Whether the cache has no entry for the pod: the empty status of a miss.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.content, Content::Empty)
+    }
+}
+
+impl<S, E> Clone for Entry<S, E> {
+    fn clone(&self) -> Self {
+        let content = match &self.content {
+            Content::Empty => Content::Empty,
+            Content::Set { status, error } => Content::Set { status: status.clone(), error: error.clone() },
+        };
+        Self { uid: self.uid.clone(), content }
+    }
+}
+
+impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for Entry<S, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Entry");
+        out.field("uid", &self.uid);
+        match &self.content {
+            Content::Empty => out.field("empty", &true),
+            Content::Set { status, error } => out.field("status", status).field("error", error),
+        };
+        out.finish()
+    }
+}
+
+/// The times that tell how fresh a pod's entry is.
+///
+/// An entry is known to have been true at the latest of the three.
+///
+/// ```
+/// use larder_clock::Timestamp;
+/// use larder_pod_status::{Options, PodUid, pod_status_cache};
+///
+/// let (writer, reader) = pod_status_cache::<&str, &str>(Options::default());
+/// let uid = PodUid::from("a");
+/// writer.set(&uid, Some("running".into()), None, Timestamp::from_nanos(3));
+/// writer.update_time(Timestamp::from_nanos(5));
+/// let times = reader.times(&uid);
+/// assert_eq!(times.modified, Some(Timestamp::from_nanos(3)));
+/// assert_eq!(times.latest(), Some(Timestamp::from_nanos(5)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryTimes {
+    /// When the entry was last set; `None` where the pod is not cached.
+    pub modified: Option<Timestamp>,
+    /// When the pod was last seen by itself, changed or not; `None` where the pod is not cached.
+    pub observed: Option<Timestamp>,
+    /// When all pods were last seen together; `None` before the first time.
+    pub global: Option<Timestamp>,
+}
+
+impl EntryTimes {
+    /// The latest of the three, if there is any.
+    ///
+    /// ```
+    /// assert_eq!(larder_pod_status::EntryTimes::default().latest(), None);
+    /// ```
+    pub fn latest(&self) -> Option<Timestamp> {
+        self.modified.max(self.observed).max(self.global)
+    }
+}
