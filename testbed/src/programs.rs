@@ -1,0 +1,238 @@
+//! The programs of a real node: Go programs built from pinned modules, and Debian packages.
+//!
+//! A built program is kept in the user's cache folder, under a name that says what it was built from, so that a second
+//! checkout finds it. It appears there whole or not at all, and two runs that need the same one build it once.
+
+use anyhow::{Context as _, Result, bail};
+use sha2::{Digest as _, Sha256};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// A Go module of `testbed/programs`, and the programs that are built from it.
+struct Module {
+    folder: &'static str,
+    linker_flags: &'static str,
+}
+
+const CONTAINERD: Module = Module { folder: "containerd", linker_flags: "-s -w" };
+const ETCD: Module = Module { folder: "etcd", linker_flags: "-s -w" };
+const CRI_TOOLS: Module = Module { folder: "cri-tools", linker_flags: "-s -w" };
+/// Without its version an API server calls itself v0.0.0, and clients that look at it behave otherwise.
+const KUBERNETES: Module = Module {
+    folder: "kubernetes",
+    linker_flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2 \
+                   -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
+};
+
+/// A program that is built from a Go module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// etcd 3.7
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// The node agent whose caches larder takes after.
+    Kubelet,
+    /// The command line client.
+    Kubectl,
+    /// The container runtime.
+    Containerd,
+    /// Its shim, one process a pod.
+    ContainerdShim,
+    /// Its own client.
+    Ctr,
+    /// The client of any CRI runtime: the reference for what a runtime says.
+    Crictl,
+}
+
+impl Program {
+    /// What the testbed cannot do without, and what a person wants beside it.
+    pub const BASE: [Self; 7] = [
+        Self::Containerd,
+        Self::ContainerdShim,
+        Self::Ctr,
+        Self::Etcd,
+        Self::Crictl,
+        Self::KubeApiserver,
+        Self::Kubectl,
+    ];
+
+    fn module(self) -> &'static Module {
+        match self {
+            Self::Etcd => &ETCD,
+            Self::KubeApiserver | Self::Kubelet | Self::Kubectl => &KUBERNETES,
+            Self::Containerd | Self::ContainerdShim | Self::Ctr => &CONTAINERD,
+            Self::Crictl => &CRI_TOOLS,
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::Containerd => "github.com/containerd/containerd/v2/cmd/containerd",
+            Self::ContainerdShim => "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            Self::Ctr => "github.com/containerd/containerd/v2/cmd/ctr",
+            Self::Crictl => "sigs.k8s.io/cri-tools/cmd/crictl",
+        }
+    }
+
+    /// The name of its file.
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::Kubelet => "kubelet",
+            Self::Kubectl => "kubectl",
+            Self::Containerd => "containerd",
+            Self::ContainerdShim => "containerd-shim-runc-v2",
+            Self::Ctr => "ctr",
+            Self::Crictl => "crictl",
+        }
+    }
+
+    /// The built program, built now if it was not before. The first build of a module takes minutes, and says so.
+    ///
+    /// # Errors
+    ///
+    /// When Go is not installed, or the build fails.
+    pub fn build(self) -> Result<PathBuf> {
+        let module = self.module();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(module.folder);
+        let cache = cache_folder()?.join(format!("{}-{}", module.folder, fingerprint(module, &source)?));
+        let built = cache.join(self.file_name());
+        if built.exists() {
+            return Ok(built);
+        }
+        fs::create_dir_all(&cache)?;
+        let lock = File::create(cache.join("lock"))?;
+        lock.lock().context("wait for another run that builds the same")?;
+        if built.exists() {
+            return Ok(built);
+        }
+        eprintln!("testbed: building {} (once; the first program of a module takes minutes)", self.file_name());
+        let unfinished = cache.join(format!("{}.{}", self.file_name(), std::process::id()));
+        let mut compiler = Command::new("go");
+        compiler
+            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", module.linker_flags, "-o"])
+            .arg(&unfinished)
+            .arg(self.package())
+            .current_dir(&source)
+            .env("GOTOOLCHAIN", "local")
+            .stdin(Stdio::null());
+        let status = compiler.status().context("run `go build`: Go 1.26 or later is needed (https://go.dev/dl)")?;
+        if !status.success() {
+            let _ = fs::remove_file(&unfinished);
+            bail!("go build of {} in {} failed: {status}", self.package(), source.display());
+        }
+        fs::rename(&unfinished, &built)?;
+        Ok(built)
+    }
+}
+
+/// Where built programs are kept: `larder/testbed` in the user's cache folder.
+fn cache_folder() -> Result<PathBuf> {
+    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
+        Some(cache) => PathBuf::from(cache),
+        None => {
+            PathBuf::from(std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?).join(".cache")
+        }
+    };
+    Ok(cache.join("larder").join("testbed"))
+}
+
+/// What the module's programs are built from, and with.
+fn fingerprint(module: &Module, source: &Path) -> Result<String> {
+    let mut hash = Sha256::new();
+    hash.update(go_version()?);
+    hash.update(module.linker_flags);
+    for file in ["go.mod", "go.sum"] {
+        hash.update(fs::read(source.join(file)).with_context(|| format!("read {file} in {}", source.display()))?);
+    }
+    Ok(hex(&hash.finalize()[..8]))
+}
+
+/// What `go env` says of the toolchain and the machine, asked once.
+fn go_version() -> Result<&'static [u8]> {
+    static VERSION: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(version) = VERSION.get() {
+        return Ok(version);
+    }
+    let go = Command::new("go")
+        .args(["env", "GOVERSION", "GOOS", "GOARCH"])
+        .env("GOTOOLCHAIN", "local")
+        .output()
+        .context("run `go env`: Go 1.26 or later is needed (https://go.dev/dl)")?;
+    Ok(VERSION.get_or_init(|| go.stdout))
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A Debian package that the testbed uses, and a file by which it is known to be there.
+#[derive(Clone, Copy, Debug)]
+pub struct Package {
+    name: &'static str,
+    file: &'static str,
+}
+
+impl Package {
+    /// Runs containers for containerd's shim.
+    pub const RUNC: Self = Self { name: "runc", file: "/usr/sbin/runc" };
+    /// The one program in the images.
+    pub const BUSYBOX: Self = Self { name: "busybox-static", file: "/usr/share/doc/busybox-static/copyright" };
+    /// etcd 3.4, on which an API server refuses streaming lists.
+    pub const OLD_ETCD: Self = Self { name: "etcd-server", file: "/usr/bin/etcd" };
+
+    /// Installs the packages that are missing, with `apt-get`.
+    ///
+    /// # Errors
+    ///
+    /// When one is missing and `apt-get` cannot install it (it needs root and Debian or a relative).
+    pub fn install(packages: &[Self]) -> Result<()> {
+        let missing: Vec<&str> =
+            packages.iter().filter(|package| !Path::new(package.file).exists()).map(|package| package.name).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Two runs of apt-get at once fail on dpkg's lock; these ones wait for each other.
+        fs::create_dir_all(cache_folder()?)?;
+        let lock = File::create(cache_folder()?.join("apt.lock"))?;
+        lock.lock()?;
+        eprintln!("testbed: installing {}", missing.join(" "));
+        apt_get(&["update", "-qq"])?;
+        let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
+        install.extend(&missing);
+        apt_get(&install)
+    }
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let result = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(Stdio::null())
+        .output()
+        .context("run apt-get: the testbed takes runc and busybox from Debian's packages")?;
+    if !result.status.success() {
+        bail!(
+            "apt-get {} failed ({}); it needs root:\n{}{}",
+            arguments.join(" "),
+            result.status,
+            String::from_utf8_lossy(&result.stdout),
+            String::from_utf8_lossy(&result.stderr)
+        );
+    }
+    Ok(())
+}

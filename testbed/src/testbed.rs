@@ -1,0 +1,531 @@
+//! One run: its services, and what a test does to them.
+
+use crate::audit::{self, Request};
+use crate::credentials::Credentials;
+use crate::image;
+use crate::pods::PodRunner;
+use crate::poll::until;
+use crate::process::{Service, tail};
+use crate::programs::{Package, Program};
+use crate::run_folder::{Port, RunFolder};
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How long a service may take until it answers.
+const READY_LIMIT: Duration = Duration::from_secs(90);
+
+/// Which etcd the API server stores its objects in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Etcd {
+    /// 3.7, as a cluster has it today.
+    #[default]
+    Current,
+    /// Debian's 3.4, on which the API server refuses streaming lists.
+    Old,
+}
+
+/// What to bring up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The name of the node. Default `testbed`.
+    pub node_name: String,
+    /// Which etcd. Default: the current one.
+    pub etcd: Etcd,
+    /// The node's annotation `node.alpha.kubernetes.io/ttl`, in seconds; none by default.
+    pub node_ttl: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { node_name: "testbed".into(), etcd: Etcd::default(), node_ttl: None }
+    }
+}
+
+/// A running node. Dropping it takes it down, unless it was brought up by hand.
+#[derive(Debug)]
+pub struct Testbed {
+    run: RunFolder,
+    node_name: String,
+    credentials: Credentials,
+    etcd: Service,
+    api_server: Service,
+    containerd: Service,
+    pods: PodRunner,
+    crictl: PathBuf,
+    kubectl: PathBuf,
+    ctr: PathBuf,
+    keep: bool,
+}
+
+impl Testbed {
+    /// Brings a node up and waits until it is ready. The first run on a machine builds the programs, which takes minutes.
+    ///
+    /// # Errors
+    ///
+    /// When a program is missing and cannot be built or installed, or a service does not become ready; the message has
+    /// the last lines of its log.
+    pub async fn start(options: Options) -> Result<Self> {
+        Self::install(options.etcd)?;
+        let testbed = Self::assemble(RunFolder::claim()?, &options, false)?;
+        testbed.bring_up(&options).await?;
+        Ok(testbed)
+    }
+
+    /// Brings up the node that a person tries things on; what runs of it already stays as it is. It outlives this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub async fn start_by_hand(options: Options) -> Result<Self> {
+        Self::install(options.etcd)?;
+        let testbed = Self::assemble(RunFolder::by_hand()?, &options, true)?;
+        testbed.bring_up(&options).await?;
+        Ok(testbed)
+    }
+
+    /// The node that a person brought up, whether or not all of it still runs; none if there is none.
+    ///
+    /// # Errors
+    ///
+    /// When its programs are gone and cannot be built.
+    pub fn existing_by_hand(options: &Options) -> Result<Option<Self>> {
+        RunFolder::existing_by_hand().map(|run| Self::assemble(run, options, true)).transpose()
+    }
+
+    /// Builds and installs every program, so that a later start takes seconds.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be built or installed.
+    pub fn build_programs() -> Result<()> {
+        Self::install(Etcd::Current)?;
+        for program in Program::BASE {
+            println!("{}", program.build()?.display());
+        }
+        Ok(())
+    }
+
+    fn install(etcd: Etcd) -> Result<()> {
+        let mut packages = vec![Package::RUNC, Package::BUSYBOX];
+        if etcd == Etcd::Old {
+            packages.push(Package::OLD_ETCD);
+        }
+        Package::install(&packages)
+    }
+
+    fn assemble(run: RunFolder, options: &Options, keep: bool) -> Result<Self> {
+        let folder = run.path().to_owned();
+        let credentials = Credentials::at(&folder);
+        let etcd = etcd_service(&run, options.etcd)?;
+        let api_server = api_server_service(&run, &credentials)?;
+        let configuration = folder.join("containerd.toml");
+        fs::write(&configuration, containerd_configuration(&run, &Program::ContainerdShim.build()?))?;
+        let arguments = vec!["--config".into(), configuration.display().to_string()];
+        let containerd = Service::new("containerd", &folder, Program::Containerd.build()?, arguments, Vec::new());
+        let pods = PodRunner::new(&run.containerd_socket(), run.cgroup(), folder.join("pod-logs"))?;
+        Ok(Self {
+            node_name: options.node_name.clone(),
+            credentials,
+            etcd,
+            api_server,
+            containerd,
+            pods,
+            crictl: Program::Crictl.build()?,
+            kubectl: Program::Kubectl.build()?,
+            ctr: Program::Ctr.build()?,
+            keep,
+            run,
+        })
+    }
+
+    async fn bring_up(&self, options: &Options) -> Result<()> {
+        let folder = self.folder();
+        if !self.credentials.node_kubeconfig.exists() {
+            self.credentials.write(&self.node_name, &self.api_server_url())?;
+            fs::write(folder.join("audit-policy.yaml"), audit::POLICY)?;
+        }
+        self.etcd.start()?;
+        self.api_server.start()?;
+        self.containerd.start()?;
+        self.wait_for_runtime().await?;
+        self.import_images().await?;
+        self.wait_for_api_server().await?;
+        self.create_node(options.node_ttl).await
+    }
+
+    async fn import_images(&self) -> Result<()> {
+        let archive = self.folder().join("images.tar");
+        if archive.exists() {
+            return Ok(());
+        }
+        let unfinished = self.folder().join("images.tar.new");
+        image::write_archive(&unfinished)?;
+        let socket = self.run.containerd_socket();
+        let output = tokio::process::Command::new(&self.ctr)
+            .args(["--namespace", "k8s.io", "--address"])
+            .arg(&socket)
+            .args(["images", "import", "--local"])
+            .arg(&unfinished)
+            .stdin(Stdio::null())
+            .output()
+            .await?;
+        if !output.status.success() {
+            bail!("import the images: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        fs::rename(unfinished, archive)?;
+        // The CRI side of containerd learns of an import by an event.
+        until("the images in the CRI image list", READY_LIMIT, async || {
+            let images = self.crictl(&["images", "-o", "json"])?.to_string();
+            let missing = [image::BUSYBOX, image::PAUSE].into_iter().find(|name| !images.contains(name));
+            missing.map_or(Ok(()), |name| Err(anyhow::anyhow!("{name} is not there")))
+        })
+        .await
+    }
+
+    async fn create_node(&self, ttl: Option<u32>) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client().await?);
+        let node: Node = serde_json::from_value(json!({
+            "metadata": {
+                "name": self.node_name,
+                "labels": { "kubernetes.io/hostname": self.node_name, "kubernetes.io/os": "linux" },
+            },
+        }))?;
+        match nodes.create(&PostParams::default(), &node).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(other) => return Err(other).context("create the node"),
+        }
+        if ttl.is_some() {
+            self.set_node_ttl(ttl).await?;
+        }
+        Ok(())
+    }
+
+    /// The folder with the run's logs and files.
+    pub fn folder(&self) -> &Path {
+        self.run.path()
+    }
+
+    /// The node's name.
+    pub fn node_name(&self) -> &str {
+        &self.node_name
+    }
+
+    /// A port of the run that nothing of the testbed uses.
+    pub fn spare_port(&self) -> u16 {
+        self.run.port(Port::Spare)
+    }
+
+    /// The kubeconfig of the node identity: what larder and a kubelet would have.
+    pub fn node_kubeconfig(&self) -> &Path {
+        &self.credentials.node_kubeconfig
+    }
+
+    /// The kubeconfig of the administrator.
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.credentials.admin_kubeconfig
+    }
+
+    /// The container runtime's endpoint, `unix:///...`.
+    pub fn runtime_endpoint(&self) -> String {
+        format!("unix://{}", self.run.containerd_socket().display())
+    }
+
+    /// Where the API server is.
+    pub fn api_server_url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.run.port(Port::ApiServer))
+    }
+
+    /// etcd, to stop, pause and start.
+    pub fn etcd(&self) -> &Service {
+        &self.etcd
+    }
+
+    /// The API server, to stop, pause and start; [`wait_for_api_server`](Self::wait_for_api_server) after a start.
+    pub fn api_server(&self) -> &Service {
+        &self.api_server
+    }
+
+    /// containerd, to stop, pause and start; [`wait_for_runtime`](Self::wait_for_runtime) after a start. Its containers
+    /// go on without it.
+    pub fn containerd(&self) -> &Service {
+        &self.containerd
+    }
+
+    /// All services.
+    pub fn services(&self) -> [&Service; 3] {
+        [&self.etcd, &self.api_server, &self.containerd]
+    }
+
+    /// Runs pods on the container runtime.
+    pub fn pods(&self) -> &PodRunner {
+        &self.pods
+    }
+
+    /// Where crictl is.
+    pub fn crictl_program(&self) -> &Path {
+        &self.crictl
+    }
+
+    /// Where kubectl is.
+    pub fn kubectl_program(&self) -> &Path {
+        &self.kubectl
+    }
+
+    /// A client with the administrator's rights, on connections of its own.
+    ///
+    /// # Errors
+    ///
+    /// When the kubeconfig cannot be read.
+    pub async fn client(&self) -> Result<Client> {
+        let kubeconfig = Kubeconfig::read_from(&self.credentials.admin_kubeconfig)?;
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        config.default_retry = false;
+        config.connect_timeout = Some(Duration::from_secs(5));
+        config.read_timeout = Some(Duration::from_secs(30));
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Sets or removes the node's TTL annotation.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses.
+    pub async fn set_node_ttl(&self, seconds: Option<u32>) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client().await?);
+        let value = seconds.map(|seconds| seconds.to_string());
+        let patch = json!({ "metadata": { "annotations": { "node.alpha.kubernetes.io/ttl": value } } });
+        nodes.patch(&self.node_name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Creates a namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses.
+    pub async fn create_namespace(&self, name: &str) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client().await?);
+        let namespace: Namespace = serde_json::from_value(json!({ "metadata": { "name": name } }))?;
+        namespaces.create(&PostParams::default(), &namespace).await?;
+        Ok(())
+    }
+
+    /// Waits until the API server says that it is ready, and has its first namespace.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long; the message has the end of its log.
+    pub async fn wait_for_api_server(&self) -> Result<()> {
+        let client = self.client().await?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let ready = until("the API server is ready", READY_LIMIT, async || {
+            for service in [&self.etcd, &self.api_server] {
+                if !service.is_running() {
+                    bail!("{} has ended", service.name());
+                }
+            }
+            client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+            namespaces.get("default").await?;
+            Ok(())
+        });
+        let logs =
+            || format!("etcd's log ends:\n{}kube-apiserver's:\n{}", self.etcd.log_tail(), self.api_server.log_tail());
+        ready.await.with_context(logs)
+    }
+
+    /// Waits until containerd answers CRI calls.
+    ///
+    /// # Errors
+    ///
+    /// When that takes too long; the message has the end of its log.
+    pub async fn wait_for_runtime(&self) -> Result<()> {
+        let ready = until("containerd answers", READY_LIMIT, async || {
+            if !self.containerd.is_running() {
+                bail!("it has ended");
+            }
+            self.pods.version().await
+        });
+        ready.await.with_context(|| format!("containerd's log ends:\n{}", self.containerd.log_tail()))?;
+        Ok(())
+    }
+
+    /// What the API server has been asked for secrets, configmaps, pods and nodes so far, by everybody.
+    ///
+    /// # Errors
+    ///
+    /// When the audit log cannot be read.
+    pub fn requests(&self) -> Result<Vec<Request>> {
+        audit::read(&self.folder().join("audit.log"))
+    }
+
+    /// Runs crictl, and reads its output as JSON (null when there is none).
+    ///
+    /// # Errors
+    ///
+    /// When it fails, with what it wrote to stderr.
+    pub fn crictl(&self, arguments: &[&str]) -> Result<Value> {
+        let output = Command::new(&self.crictl)
+            .args(["--runtime-endpoint", &self.runtime_endpoint(), "--image-endpoint", &self.runtime_endpoint()])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .context("run crictl")?;
+        if !output.status.success() {
+            bail!("crictl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
+        if output.stdout.trim_ascii().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("read the output of crictl {}", arguments.join(" ")))
+    }
+
+    /// Takes the node down and removes its folder.
+    ///
+    /// # Errors
+    ///
+    /// When something of it remains.
+    pub fn down(self) -> Result<()> {
+        self.run.sweep()
+        // Dropping it finds nothing left.
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        if self.keep {
+            return;
+        }
+        if std::thread::panicking() {
+            self.keep_logs();
+        }
+        if let Err(error) = self.run.sweep() {
+            eprintln!("testbed: {error:#}");
+        }
+        for service in self.services() {
+            service.reap();
+        }
+    }
+}
+
+impl Testbed {
+    /// Copies the logs to where they outlive the run, and shows their ends: a test has failed.
+    fn keep_logs(&self) {
+        let name = std::thread::current().name().unwrap_or("test").replace("::", "-");
+        let kept = std::env::temp_dir().join("larder-testbed-logs").join(name);
+        let _ = fs::create_dir_all(&kept);
+        eprintln!("testbed: the services' logs are kept in {}", kept.display());
+        for service in self.services() {
+            let state = if service.is_running() { "running" } else { "not running" };
+            eprintln!("{} ({state}), the end of its log:\n{}", service.name(), tail(service.log(), 5));
+            if let Some(file_name) = service.log().file_name() {
+                let _ = fs::copy(service.log(), kept.join(file_name));
+            }
+        }
+    }
+}
+
+fn etcd_service(run: &RunFolder, etcd: Etcd) -> Result<Service> {
+    let client = format!("http://127.0.0.1:{}", run.port(Port::EtcdClient));
+    let peer = format!("http://127.0.0.1:{}", run.port(Port::EtcdPeer));
+    let mut arguments = vec![
+        "--name=testbed".to_owned(),
+        format!("--data-dir={}", run.path().join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=testbed={peer}"),
+    ];
+    let program = match etcd {
+        Etcd::Current => {
+            // Nothing of a test needs to outlive the machine.
+            arguments.push("--unsafe-no-fsync".to_owned());
+            Program::Etcd.build()?
+        }
+        Etcd::Old => PathBuf::from("/usr/bin/etcd"),
+    };
+    Ok(Service::new("etcd", run.path(), program, arguments, Vec::new()))
+}
+
+fn api_server_service(run: &RunFolder, credentials: &Credentials) -> Result<Service> {
+    let folder = run.path();
+    let arguments = vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", run.port(Port::EtcdClient)),
+        "--bind-address=127.0.0.1".into(),
+        format!("--secure-port={}", run.port(Port::ApiServer)),
+        format!("--tls-cert-file={}", credentials.server_certificate.display()),
+        format!("--tls-private-key-file={}", credentials.server_key.display()),
+        format!("--cert-dir={}", folder.join("certificates").display()),
+        format!("--token-auth-file={}", credentials.tokens.display()),
+        "--authorization-mode=Node,RBAC".into(),
+        "--enable-admission-plugins=NodeRestriction".into(),
+        // Pods need no service account here, for there is no controller that makes one in each namespace.
+        "--disable-admission-plugins=ServiceAccount".into(),
+        "--service-account-issuer=https://larder.test".into(),
+        format!("--service-account-key-file={}", credentials.service_account_public_key.display()),
+        format!("--service-account-signing-key-file={}", credentials.service_account_key.display()),
+        "--service-cluster-ip-range=10.97.0.0/24".into(),
+        "--endpoint-reconciler-type=none".into(),
+        format!("--audit-policy-file={}", folder.join("audit-policy.yaml").display()),
+        format!("--audit-log-path={}", folder.join("audit.log").display()),
+        // A request is in the log before its answer has ended.
+        "--audit-log-mode=blocking".into(),
+    ];
+    Ok(Service::new("kube-apiserver", folder, Program::KubeApiserver.build()?, arguments, Vec::new()))
+}
+
+fn containerd_configuration(run: &RunFolder, shim: &Path) -> String {
+    let folder = run.path().display();
+    let socket = run.containerd_socket();
+    let (socket, shim) = (socket.display(), shim.display());
+    let pause = image::PAUSE;
+    format!(
+        "version = 4
+root = '{folder}/containerd/root'
+state = '{folder}/containerd/state'
+imports = []
+disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.image-verifier.v1.bindir']
+
+[plugins.'io.containerd.server.v1.grpc']
+address = '{socket}'
+
+[plugins.'io.containerd.server.v1.ttrpc']
+address = '{socket}.ttrpc'
+
+[plugins.'io.containerd.shim.v1.manager']
+socket_dir = '{folder}/s'
+
+[plugins.'io.containerd.internal.v1.opt']
+path = '{folder}/containerd/opt'
+
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = '{pause}'
+
+[plugins.'io.containerd.cri.v1.runtime']
+# Without this a sandbox fails wherever the machine does not let a process lower its score.
+restrict_oom_score_adj = true
+
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ['{folder}/cni/bin']
+conf_dir = '{folder}/cni/conf'
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+runtime_path = '{shim}'
+
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+BinaryName = '/usr/sbin/runc'
+Root = '{folder}/runc'
+"
+    )
+}
