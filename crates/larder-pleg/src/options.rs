@@ -43,7 +43,7 @@ impl Default for PlegOptions {
         }
         Self {
             relist_period: Duration::from_secs(1),
-            relist_threshold: Duration::from_secs(180),
+            relist_threshold: Duration::from_mins(3),
             event_capacity: const { count(1024) },
             relist_queue: const { count(200) },
             inspection_concurrency: const { count(1) },

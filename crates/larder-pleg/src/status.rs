@@ -35,7 +35,6 @@ use std::fmt;
 #[serde(rename_all = "camelCase")]
 pub struct PodStatus {
     /// The UID that the runtime knows the pod by.
-    #[serde(with = "wire::uid")]
     pub uid: PodUid,
     /// The pod's namespace.
     pub namespace: String,

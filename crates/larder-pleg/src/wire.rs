@@ -1,20 +1,5 @@
 //! How single values of a status are written in JSON.
 
-/// A pod's UID, as text.
-pub(crate) mod uid {
-    use larder_pod_status::PodUid;
-    use serde::{Deserialize, Deserializer, Serializer};
-    use std::borrow::Cow;
-
-    pub(crate) fn serialize<S: Serializer>(uid: &PodUid, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(uid)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PodUid, D::Error> {
-        Ok(PodUid::from(&*Cow::<'de, str>::deserialize(deserializer)?))
-    }
-}
-
 /// Nanoseconds since the Unix epoch, as RFC 3339 in UTC with nine digits after the point; 0 is not set, and left out.
 pub(crate) mod time {
     use serde::{Deserialize, Deserializer, Serializer, de};

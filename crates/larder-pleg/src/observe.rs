@@ -1,0 +1,160 @@
+//! What the PLEG counts and measures, for whoever exports it as metrics.
+
+use crate::pod::{ContainerState, RuntimePod};
+use larder_clock::Timestamp;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Receives each measurement as it is made. Its methods are called between calls to the runtime, and are not to wait.
+pub trait PlegObserver: Send + Sync + 'static {
+    /// A relist of all pods ended, with or without success (`pleg_relist_duration_seconds`).
+    fn relist_duration(&self, duration: Duration) {
+        let _ = duration;
+    }
+
+    /// A relist began so long after the last successful one did (`pleg_relist_interval_seconds`).
+    fn relist_interval(&self, interval: Duration) {
+        let _ = interval;
+    }
+
+    /// A relist of a single pod ended, with or without success (`pleg_pod_relist_duration_seconds`).
+    fn pod_relist_duration(&self, duration: Duration) {
+        let _ = duration;
+    }
+
+    /// The inspection of a pod ended.
+    fn inspection_duration(&self, duration: Duration, succeeded: bool) {
+        let _ = (duration, succeeded);
+    }
+}
+
+/// An observer that is not there.
+pub(crate) struct NoObserver;
+
+impl PlegObserver for NoObserver {}
+
+/// Counts since the PLEG was made, and what its last listing had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlegStats {
+    /// Relists of all pods whose listing succeeded.
+    pub relists: u64,
+    /// Relists of all pods whose listing failed.
+    pub relists_failed: u64,
+    /// Relists of a single pod that the runtime answered.
+    pub pod_relists: u64,
+    /// Relists of a single pod that failed.
+    pub pod_relists_failed: u64,
+    /// Requests for a single pod that a relist of all pods had served by their turn.
+    pub pod_relists_skipped: u64,
+    /// Requests for a single pod that found the queue full, and so asked for a relist of all.
+    pub queue_overflows: u64,
+    /// Pods that wait for a relist of their own.
+    pub queue_depth: usize,
+    /// Inspections that succeeded.
+    pub inspections: u64,
+    /// Inspections that failed.
+    pub inspections_failed: u64,
+    /// Events that subscribers missed, as far as they have noticed.
+    pub events_discarded: u64,
+    /// When the last successful relist of all pods began, on the PLEG's clock.
+    pub last_seen: Option<Timestamp>,
+    /// Pods with a running sandbox.
+    pub running_pods: u64,
+    containers: [u64; ContainerState::ALL.len()],
+}
+
+impl PlegStats {
+    /// Containers in that state, sandboxes not counted.
+    ///
+    /// ```
+    /// # use larder_pleg::{ContainerState, PlegStats};
+    /// assert_eq!(PlegStats::default().containers(ContainerState::Running), 0);
+    /// ```
+    pub fn containers(&self, state: ContainerState) -> u64 {
+        self.containers[index(state)]
+    }
+}
+
+const fn index(state: ContainerState) -> usize {
+    match state {
+        ContainerState::Created => 0,
+        ContainerState::Running => 1,
+        ContainerState::Exited => 2,
+        ContainerState::Unknown => 3,
+    }
+}
+
+/// Plain counts: relaxed throughout, as nothing is read on the strength of them.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) relists: Count,
+    pub(crate) relists_failed: Count,
+    pub(crate) pod_relists: Count,
+    pub(crate) pod_relists_failed: Count,
+    pub(crate) pod_relists_skipped: Count,
+    pub(crate) queue_overflows: Count,
+    pub(crate) inspections: Count,
+    pub(crate) inspections_failed: Count,
+    /// Shared with the subscribers, who notice what they missed.
+    pub(crate) events_discarded: Arc<AtomicU64>,
+    running_pods: AtomicU64,
+    containers: [AtomicU64; ContainerState::ALL.len()],
+}
+
+#[derive(Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl Counters {
+    /// Counts what a listing of all pods has. A state that no container is in any more goes back to 0.
+    pub(crate) fn listed(&self, pods: &[RuntimePod]) {
+        let mut containers = [0; ContainerState::ALL.len()];
+        let mut running_pods = 0;
+        for pod in pods {
+            for container in &pod.containers {
+                containers[index(container.state)] += 1;
+            }
+            running_pods += u64::from(pod.sandboxes.iter().any(|sandbox| sandbox.state == ContainerState::Running));
+        }
+        self.running_pods.store(running_pods, Ordering::Relaxed);
+        for (gauge, count) in self.containers.iter().zip(containers) {
+            gauge.store(count, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn snapshot(&self, last_seen: Option<Timestamp>, queue_depth: usize) -> PlegStats {
+        PlegStats {
+            relists: self.relists.get(),
+            relists_failed: self.relists_failed.get(),
+            pod_relists: self.pod_relists.get(),
+            pod_relists_failed: self.pod_relists_failed.get(),
+            pod_relists_skipped: self.pod_relists_skipped.get(),
+            queue_overflows: self.queue_overflows.get(),
+            queue_depth,
+            inspections: self.inspections.get(),
+            inspections_failed: self.inspections_failed.get(),
+            events_discarded: self.events_discarded.load(Ordering::Relaxed),
+            last_seen,
+            running_pods: self.running_pods.load(Ordering::Relaxed),
+            containers: std::array::from_fn(|at| self.containers[at].load(Ordering::Relaxed)),
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The relist itself: list the runtime, compare, inspect what differs, keep the cache, tell subscribers.
+
+use crate::error::{PodName, RuntimeCall, RuntimeError};
+use crate::event::{EventKind, EventReceiver, PodLifecycleEvent};
+use crate::health::Unhealthy;
+use crate::observe::{Counters, NoObserver, PlegObserver, PlegStats};
+use crate::options::{InvalidOption, PlegOptions};
+use crate::pod::RuntimePod;
+use crate::queue::{RelistQueue, Request};
+use crate::records::{Change, Inspection, Records, Removal};
+use crate::runtime::Runtime;
+use crate::status::{PodStatus, SandboxState};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use larder_clock::{Clock, Timestamp};
+use larder_pod_status::{PodStatusReader, PodStatusWriter, PodUid};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Semaphore, broadcast};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, trace, warn};
+
+/// The pod lifecycle event generator. See the [crate's documentation](crate) for what it promises.
+pub struct Pleg<R, C> {
+    runtime: Arc<R>,
+    clock: C,
+    options: PlegOptions,
+    writer: PodStatusWriter<PodStatus, RuntimeError>,
+    reader: PodStatusReader<PodStatus, RuntimeError>,
+    observer: Arc<dyn PlegObserver>,
+    events: broadcast::Sender<Arc<PodLifecycleEvent>>,
+    counters: Counters,
+    queue: RelistQueue,
+    /// One relist at a time, of all pods or of one. Not a lock over data: that is `records`, held for each step of it.
+    turn: Semaphore,
+    records: Mutex<Records>,
+    last: Mutex<LastRelist>,
+    running: AtomicBool,
+}
+
+/// How the latest relists of all pods went.
+#[derive(Debug, Default)]
+struct LastRelist {
+    /// When the last successful one began.
+    succeeded: Option<Timestamp>,
+    /// Why the last one failed, if none has succeeded since.
+    failed: Option<Arc<RuntimeError>>,
+}
+
+impl<R: Runtime, C: Clock> Pleg<R, C> {
+    /// A PLEG that fills the cache of `writer` from `runtime`. It does nothing until it is [run](Self::run), or told to
+    /// [relist](Self::relist).
+    ///
+    /// # Errors
+    ///
+    /// If an option cannot work; see [`PlegOptions::validate`].
+    pub fn new(
+        runtime: Arc<R>,
+        clock: C,
+        writer: PodStatusWriter<PodStatus, RuntimeError>,
+        options: PlegOptions,
+    ) -> Result<Self, InvalidOption> {
+        options.validate()?;
+        Ok(Self {
+            runtime,
+            clock,
+            reader: writer.reader(),
+            writer,
+            observer: Arc::new(NoObserver),
+            events: broadcast::Sender::new(options.event_capacity.get()),
+            counters: Counters::default(),
+            queue: RelistQueue::new(options.relist_queue),
+            turn: Semaphore::new(1),
+            records: Mutex::default(),
+            last: Mutex::default(),
+            running: AtomicBool::new(false),
+            options,
+        })
+    }
+
+    /// The same PLEG, with its measurements going to `observer`.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn PlegObserver>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Relists at once and then once every period, and serves the requests for single pods in between, until `cancel` is
+    /// cancelled. A second call while one is running returns at once.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any time; that, or cancelling, ends it at once, in the middle of a call to the runtime too. What a
+    /// relist that is cut short has not inspected is found by the next one.
+    pub async fn run(&self, cancel: CancellationToken) {
+        if self.running.swap(true, Ordering::AcqRel) {
+            warn!("the pod lifecycle event generator is running already");
+            return;
+        }
+        let _running = scopeguard(&self.running);
+        let mut due = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                () = self.step(&mut due) => {}
+            }
+        }
+    }
+
+    /// Waits for the next thing to do, and does it. A relist of all pods that is due goes before requests for single ones.
+    async fn step(&self, due: &mut Instant) {
+        let all = tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(*due) => true,
+            request = self.queue.next() => match request {
+                Request::All(asked) if self.serves(asked) => false,
+                Request::All(_) => true,
+                Request::Pod(uid, asked) if self.serves(asked) => {
+                    trace!(pod.uid = %uid, "relisted since it was asked for");
+                    self.counters.pod_relists_skipped.add();
+                    false
+                }
+                Request::Pod(uid, _) => {
+                    self.relist_pod(&uid).await;
+                    false
+                }
+            },
+        };
+        if all {
+            self.relist().await;
+            *due = Instant::now() + self.options.relist_period;
+        }
+    }
+
+    /// Whether the last relist of all pods serves a request made at that time.
+    fn serves(&self, asked: Timestamp) -> bool {
+        self.last.lock().succeeded.is_some_and(|began| asked <= began)
+    }
+
+    /// Relists all pods now. If the runtime cannot be listed, nothing changes but what [`last_relist`](Self::last_relist)
+    /// says.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped half way, it leaves the pods that it has inspected updated, the others for the next relist, and the cache's
+    /// global time where it was.
+    pub async fn relist(&self) {
+        // Never closed.
+        let Ok(_turn) = self.turn.acquire().await else { return };
+        let previous = self.last.lock().succeeded;
+        // Before the first call: whatever the runtime answers is at least that new.
+        let began = self.clock.now();
+        if let Some(previous) = previous {
+            self.observer.relist_interval(began.saturating_duration_since(previous));
+        }
+        match self.runtime.pods().await {
+            Ok(pods) => self.apply_listing(pods, began).await,
+            Err(error) => {
+                warn!(%error, "the container runtime cannot be listed");
+                self.counters.relists_failed.add();
+                self.last.lock().failed = Some(Arc::new(error));
+            }
+        }
+        self.observer.relist_duration(self.clock.now().saturating_duration_since(began));
+    }
+
+    async fn apply_listing(&self, pods: Vec<RuntimePod>, began: Timestamp) {
+        *self.last.lock() = LastRelist { succeeded: Some(began), failed: None };
+        self.counters.relists.add();
+        self.counters.listed(&pods);
+        let plan = self.records.lock().list(pods);
+        for removal in plan.removals {
+            self.remove(removal, began);
+        }
+        self.inspect_all(plan.inspections, began).await;
+        // After all pods: from here on, an entry that is older than this is known to be true still.
+        self.writer.update_time(began);
+    }
+
+    /// Relists one pod. A pod that is gone is as well known as one that is there, so its waits are answered too.
+    async fn relist_pod(&self, uid: &PodUid) {
+        // Never closed.
+        let Ok(_turn) = self.turn.acquire().await else { return };
+        let began = self.clock.now();
+        match self.runtime.pod(uid).await {
+            Ok(pod) => {
+                self.counters.pod_relists.add();
+                let plan = self.records.lock().list_one(uid, pod);
+                for removal in plan.removals {
+                    self.remove(removal, began);
+                }
+                self.inspect_all(plan.inspections, began).await;
+                self.writer.set_observed_time(uid, began);
+            }
+            Err(error) => {
+                // The next relist of all pods will find out.
+                warn!(pod.uid = %uid, %error, "the container runtime does not answer for a pod");
+                self.counters.pod_relists_failed.add();
+            }
+        }
+        self.observer.pod_relist_duration(self.clock.now().saturating_duration_since(began));
+    }
+
+    fn remove(&self, removal: Removal, began: Timestamp) {
+        debug!(pod.uid = %removal.pod.uid, pod = %name_of(&removal.pod), "pod is gone from the container runtime");
+        self.writer.delete(&removal.pod.uid);
+        self.deliver(&removal.pod, removal.changes, None, began);
+    }
+
+    /// Inspects pods, as many side by side as the options allow, and applies each result as it comes.
+    async fn inspect_all(&self, inspections: Vec<Inspection>, began: Timestamp) {
+        let mut todo = inspections.into_iter();
+        let mut open = FuturesUnordered::new();
+        open.extend(todo.by_ref().take(self.options.inspection_concurrency.get()).map(|next| self.inspect(next)));
+        while let Some((inspection, result)) = open.next().await {
+            open.extend(todo.next().map(|next| self.inspect(next)));
+            self.apply_inspection(inspection, result, began);
+        }
+    }
+
+    async fn inspect(&self, inspection: Inspection) -> (Inspection, Result<PodStatus, RuntimeError>) {
+        let pod = &inspection.pod;
+        let began = self.clock.now();
+        let status = self.runtime.pod_status(pod);
+        let result = match self.options.inspection_deadline {
+            None => status.await,
+            Some(after) => tokio::time::timeout(after, status).await.unwrap_or_else(|_| {
+                let call = Arc::new(RuntimeCall::new("inspection").in_pod(name_of(pod)));
+                Err(RuntimeError::TimedOut { call, after })
+            }),
+        };
+        let took = self.clock.now().saturating_duration_since(began);
+        self.observer.inspection_duration(took, result.is_ok());
+        (inspection, result)
+    }
+
+    fn apply_inspection(&self, inspection: Inspection, result: Result<PodStatus, RuntimeError>, began: Timestamp) {
+        let uid = &inspection.pod.uid;
+        let mut status = match result {
+            Ok(status) => status,
+            Err(error) => {
+                warn!(pod.uid = %uid, pod = %name_of(&inspection.pod), %error, "the pod cannot be inspected");
+                self.counters.inspections_failed.add();
+                let last = if self.options.keep_last_status { self.reader.get(uid).status().cloned() } else { None };
+                self.writer.set(uid, last, Some(Arc::new(error)), began);
+                self.records.lock().failed(&inspection);
+                return;
+            }
+        };
+        self.counters.inspections.add();
+        self.keep_ips(uid, &mut status);
+        let status = Arc::new(status);
+        self.writer.set(uid, Some(Arc::clone(&status)), None, began);
+        self.records.lock().inspected(&inspection);
+        self.deliver(&inspection.pod, inspection.changes, Some(&status), began);
+    }
+
+    /// Keeps the addresses of before for a pod whose sandboxes have all stopped: the network may have been taken down before
+    /// the status was read, and a pod that has completed is still asked for its address.
+    fn keep_ips(&self, uid: &PodUid, status: &mut PodStatus) {
+        let ready = |status: &PodStatus| status.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
+        if !status.ips.is_empty() || ready(status) {
+            return;
+        }
+        let entry = self.reader.get(uid);
+        if entry.error().is_some() && !self.options.keep_last_status {
+            return;
+        }
+        if let Some(last) = entry.status() {
+            status.ips.clone_from(&last.ips);
+        }
+    }
+
+    fn deliver(&self, pod: &RuntimePod, changes: Vec<Change>, status: Option<&PodStatus>, at: Timestamp) {
+        if changes.is_empty() {
+            self.send(pod, EventKind::PodSync, None, None, at);
+        }
+        for change in changes {
+            // Reported by nothing but the inspection that it caused.
+            if change.kind == EventKind::ContainerChanged {
+                continue;
+            }
+            let exit_code = status.filter(|_| change.kind == EventKind::ContainerDied).and_then(|status| {
+                let found = status.containers.iter().find(|container| container.id.id == change.container_id)?;
+                Some(found.exit_code)
+            });
+            self.send(pod, change.kind, Some(change), exit_code, at);
+        }
+    }
+
+    fn send(&self, pod: &RuntimePod, kind: EventKind, change: Option<Change>, exit_code: Option<i32>, at: Timestamp) {
+        let (container_id, container_name) =
+            change.map_or((None, None), |change| (Some(change.container_id), Some(change.container_name)));
+        debug!(pod.uid = %pod.uid, pod = %name_of(pod), event = %kind, container = container_id, exit_code, "pod event");
+        let event = PodLifecycleEvent {
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            kind,
+            container_id,
+            container_name,
+            exit_code,
+            at,
+        };
+        // Fails only when nobody has subscribed.
+        let _ = self.events.send(Arc::new(event));
+    }
+
+    /// A stream of the events from now on.
+    pub fn subscribe(&self) -> EventReceiver {
+        EventReceiver::new(self.events.subscribe(), Arc::clone(&self.counters.events_discarded))
+    }
+
+    /// Has the pod inspected at the next relist that lists it, whether or not it differs; its success is delivered as
+    /// [`EventKind::PodSync`] if there is nothing else to say.
+    pub fn request_reinspect(&self, uid: &PodUid) {
+        self.records.lock().request(uid);
+    }
+
+    /// Has the pod relisted on its own as soon as may be, unless a relist that begins after this call comes first. Takes no
+    /// time and never fails: where too many pods wait already, all of them are relisted at once. Served by
+    /// [`run`](Self::run) only.
+    pub fn request_relist(&self, uid: PodUid) {
+        if !self.queue.push(uid, self.clock.now()) {
+            self.counters.queue_overflows.add();
+        }
+    }
+
+    /// Whether the runtime was listed recently enough.
+    ///
+    /// # Errors
+    ///
+    /// If no relist has succeeded yet, or the last one that did began longer than
+    /// [`relist_threshold`](PlegOptions::relist_threshold) ago.
+    pub fn health(&self) -> Result<(), Unhealthy> {
+        let (succeeded, error) = self.last_relist();
+        let Some(succeeded) = succeeded else { return Err(Unhealthy::NeverRelisted { error }) };
+        let ago = self.clock.now().saturating_duration_since(succeeded);
+        let threshold = self.options.relist_threshold;
+        if ago > threshold { Err(Unhealthy::Stalled { ago, threshold, error }) } else { Ok(()) }
+    }
+
+    /// When the last successful relist of all pods began, and why the latest one failed if none has succeeded since.
+    pub fn last_relist(&self) -> (Option<Timestamp>, Option<Arc<RuntimeError>>) {
+        let last = self.last.lock();
+        (last.succeeded, last.failed.clone())
+    }
+
+    /// What has been counted so far.
+    pub fn stats(&self) -> PlegStats {
+        let succeeded = self.last.lock().succeeded;
+        self.counters.snapshot(succeeded, self.queue.len())
+    }
+}
+
+impl<R, C> fmt::Debug for Pleg<R, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pleg").field("options", &self.options).field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+fn name_of(pod: &RuntimePod) -> PodName {
+    PodName { uid: pod.uid.clone(), namespace: pod.namespace.clone(), name: pod.name.clone() }
+}
+
+/// Sets the flag to false when it is dropped.
+fn scopeguard(flag: &AtomicBool) -> impl Drop + '_ {
+    struct Guard<'a>(&'a AtomicBool);
+    impl Drop for Guard<'_> {
+        fn drop(&mut self) {
+            // Whoever sees it may run in turn, with all that this run has left.
+            self.0.store(false, Ordering::Release);
+        }
+    }
+    Guard(flag)
+}
+
+#[cfg(test)]
+mod tests;
