@@ -131,6 +131,14 @@ pub enum KubeError {
         /// Why, from the outside to the cause.
         problem: String,
     },
+    /// The credentials for a request cannot be had.
+    #[error("{target}: no credentials for the API server: {problem}")]
+    Credentials {
+        /// What was asked for.
+        target: Target,
+        /// Why; never what is in them.
+        problem: String,
+    },
     /// The deadline passed first.
     #[error("{target}: no answer from the API server at {server} within {after:?}")]
     Timeout {
@@ -290,7 +298,7 @@ impl KubeError {
     /// The server is not there, or cannot answer now: asking again later may help.
     pub fn is_unavailable(&self) -> bool {
         match self {
-            Self::Transport { .. } | Self::Timeout { .. } => true,
+            Self::Transport { .. } | Self::Timeout { .. } | Self::Credentials { .. } => true,
             Self::Status { code, .. } => *code == 429 || *code >= 500,
             _ => false,
         }
@@ -308,6 +316,25 @@ impl KubeError {
 impl FetchError for KubeError {
     fn is_not_found(&self) -> bool {
         self.is_not_found()
+    }
+
+    fn class(&self) -> &'static str {
+        match self {
+            Self::Status { code, .. } | Self::WrongNode { code, .. } => match code {
+                401 => "unauthorized",
+                403 => "forbidden",
+                404 => "not_found",
+                410 => "expired",
+                429 => "throttled",
+                500.. => "server_error",
+                _ => "refused",
+            },
+            Self::Transport { .. } => "unreachable",
+            Self::Credentials { .. } => "credentials",
+            Self::Timeout { .. } => "timeout",
+            Self::Decode { .. } => "decode",
+            _ => "config",
+        }
     }
 }
 

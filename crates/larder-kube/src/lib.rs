@@ -11,17 +11,25 @@
 
 mod arrivals;
 mod backoff;
+mod client;
+mod connect;
 mod error;
+mod fetch;
+mod listwatch;
 mod node;
 mod object;
 mod options;
 mod pod;
+mod reflector;
 pub mod source;
 mod text;
 
+pub use client::{KubeClient, NodeCheck};
 pub use error::{DecodeProblem, KubeError, Target};
+pub use fetch::KubeFetch;
 pub use node::Node;
 pub use object::{Kind, KubeObject, ObjectKind};
 pub use options::KubeOptions;
 pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};
-pub use source::{Change, Changes, SourceReader, SourceStatus, SourceWriter};
+pub use reflector::{NodeSource, PodSource, Reflector};
+pub use source::{Change, Changes, Fault, SourceReader, SourceStatus, SourceWriter};

@@ -16,8 +16,8 @@ use crate::error::{DecodeProblem, KubeError, Target};
 use crate::text::{Borrowed, Text};
 use bytes::Bytes;
 use larder_objects::ObjectKey;
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
 use zeroize::Zeroizing;
 

@@ -1,8 +1,8 @@
 //! The writing end of a source.
 
 use super::{Change, Fault, Held, Shared, SourceStatus, State};
-use larder_clock::{Clock, Timestamp};
 use crate::Kind;
+use larder_clock::{Clock, Timestamp};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,0 +1,411 @@
+//! One API server: every request with a deadline, every failure with its reason.
+
+use crate::arrivals::Arrivals;
+use crate::connect::{Origin, absolute, credentials};
+use crate::error::{DecodeProblem, KubeError, Target, causes};
+use crate::fetch::KubeFetch;
+use crate::node::Node;
+use crate::object::ObjectKind;
+use crate::options::KubeOptions;
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use kube::client::{AuthError, Body};
+use parking_lot::{Mutex, RwLock};
+use serde::Deserialize;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How much of an error's body is read.
+const STATUS_BYTES: usize = 64 << 10;
+
+/// At most so often are credentials read anew because the server refused them.
+const RENEWAL: Duration = Duration::from_secs(10);
+
+/// One API server, with larder's credentials for it. Clones share its connections.
+///
+/// # Guarantees
+///
+/// - *Deadlines*: every request, body included, has one; see [`KubeOptions`].
+/// - *One attempt*: no request is repeated behind the caller's back. Two exceptions: a connection that the server had
+///   closed before anything was sent is replaced, and after a 401 the credentials are read again from where they came from
+///   and, if that worked, the request is made once more. So a renewed certificate or token takes effect.
+///
+/// # Limits
+///
+/// HTTP/1.1: every watch is a connection. Proxies are not used. A credential plugin is run as kube does it.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> Result<(), larder_kube::KubeError> {
+/// use larder_kube::{KubeClient, KubeOptions, NodeCheck};
+///
+/// let client = KubeClient::from_kubeconfig("/etc/kubernetes/kubelet.conf", None, KubeOptions::default()).await?;
+/// match client.check_node("node-1").await? {
+///     NodeCheck::Found(node) => println!("{} is there", node.name()),
+///     NodeCheck::Unknown(error) => println!("not known yet: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct KubeClient {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: RwLock<kube::Client>,
+    server: Arc<str>,
+    options: KubeOptions,
+    arrivals: Arrivals,
+    origin: Option<Origin>,
+    renewed: Mutex<Option<Instant>>,
+}
+
+/// What [`KubeClient::check_node`] found.
+#[derive(Debug)]
+pub enum NodeCheck {
+    /// The node, as it is now.
+    Found(Box<Node>),
+    /// The server could not be asked, or could not answer; the name may be right.
+    Unknown(KubeError),
+}
+
+impl KubeClient {
+    /// A client for the server and user of a kubeconfig's context; its `current-context` where none is given.
+    ///
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// A variant of [`KubeError`] for each thing that can be wrong with the file, with the files that it names and with
+    /// the settings.
+    pub async fn from_kubeconfig(
+        path: impl AsRef<Path>,
+        context: Option<&str>,
+        options: KubeOptions,
+    ) -> Result<Self, KubeError> {
+        let path = absolute(path.as_ref());
+        Self::connect(Origin::Kubeconfig { path, context: context.map(str::to_owned) }, options).await
+    }
+
+    /// A client for the API server of the cluster in whose pod this process runs, as the pod's service account.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::Config`] where this is no pod with a service account.
+    pub async fn in_cluster(options: KubeOptions) -> Result<Self, KubeError> {
+        Self::connect(Origin::ServiceAccount, options).await
+    }
+
+    /// A client that sends through a client of kube's, which must not retry by itself (`default_retry` off).
+    ///
+    /// `server` stands for the server in messages. Credentials are not read anew.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::InvalidOption`] for a setting that makes no sense.
+    pub fn from_client(client: kube::Client, server: &str, options: KubeOptions) -> Result<Self, KubeError> {
+        options.validate()?;
+        Ok(Self::assemble(client, server.into(), options, None))
+    }
+
+    async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
+        options.validate()?;
+        let (client, server) = origin.connect(&options).await?;
+        Ok(Self::assemble(client, server, options, Some(origin)))
+    }
+
+    fn assemble(client: kube::Client, server: Arc<str>, options: KubeOptions, origin: Option<Origin>) -> Self {
+        let arrivals = Arrivals::new(options.forbidden_grace);
+        let inner = Inner { client: RwLock::new(client), server, options, arrivals, origin, renewed: Mutex::new(None) };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> &str {
+        &self.inner.server
+    }
+
+    /// The settings.
+    pub fn options(&self) -> &KubeOptions {
+        &self.inner.options
+    }
+
+    /// Reads of Secrets or ConfigMaps, for a store of `larder-objects`.
+    pub fn fetcher(&self, kind: ObjectKind) -> KubeFetch {
+        KubeFetch::new(self.clone(), kind)
+    }
+
+    /// Tells that a pod of this namespace has just been learnt of, so that a 403 for what it refers to is asked again for a
+    /// moment ([`KubeOptions::forbidden_grace`]). A [`PodSource`](crate::PodSource) does it by itself.
+    pub fn note_pod(&self, namespace: &str) {
+        self.inner.arrivals.note(namespace);
+    }
+
+    pub(crate) fn doubts_forbidden(&self, namespace: &str) -> bool {
+        self.inner.arrivals.doubts(namespace)
+    }
+
+    /// Looks whether a node of this name is there and larder's to read. Meant for the start: an answer that will not become
+    /// better by itself is an error to end with, while a server that does not answer is no reason to give up.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::WrongNode`] where the server says that there is no such node or that these credentials may not read it
+    /// (it says whose they are), and [`KubeError::Status`] with 401 where it does not accept them.
+    ///
+    /// Cancel safe.
+    pub async fn check_node(&self, node: &str) -> Result<NodeCheck, KubeError> {
+        let target = Target::Node(node.into());
+        let path = segment(node).map(|name| format!("/api/v1/nodes/{name}"));
+        let path = path.ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
+        let deadline = Instant::now() + self.options().fetch_deadline;
+        let error = match self.get(&target, &path, deadline, self.options().max_object_bytes).await {
+            Ok(body) => match Node::parse(&body) {
+                Ok(found) if found.name() == node => return Ok(NodeCheck::Found(Box::new(found))),
+                Ok(_) => KubeError::decode(target, DecodeProblem::AnotherObject { field: "metadata.name" }),
+                Err(problem) => KubeError::decode(target, problem),
+            },
+            Err(error) => error,
+        };
+        match &error {
+            KubeError::Status { code: code @ (403 | 404), message, .. } => Err(KubeError::WrongNode {
+                node: node.to_owned(),
+                // For the message only: without it, it is still an error.
+                identity: self.identity().await.unwrap_or_default(),
+                problem: format!("the API server answered {code}: {message}"),
+                code: *code,
+            }),
+            KubeError::Status { code: 401, .. } => Err(error),
+            _ => Ok(NodeCheck::Unknown(error)),
+        }
+    }
+
+    /// The user that the server takes larder for, such as `system:node:node-1`.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError`] where the server cannot be asked or does not say.
+    ///
+    /// Cancel safe.
+    pub async fn identity(&self) -> Result<String, KubeError> {
+        #[derive(Deserialize)]
+        struct Review {
+            status: ReviewStatus,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct ReviewStatus {
+            user_info: UserInfo,
+        }
+        #[derive(Deserialize)]
+        struct UserInfo {
+            username: String,
+        }
+        let target = Target::Identity;
+        let review = Bytes::from_static(br#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#);
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        let deadline = Instant::now() + self.options().fetch_deadline;
+        let response = self.send(&target, &Method::POST, path, &review, deadline).await?;
+        let body = self.collect(&target, response, deadline, STATUS_BYTES).await?;
+        let review: Review = serde_json::from_slice(&body).map_err(|error| KubeError::decode(target, error.into()))?;
+        Ok(review.status.user_info.username)
+    }
+
+    /// The body of a GET.
+    pub(crate) async fn get(
+        &self,
+        target: &Target,
+        path: &str,
+        deadline: Instant,
+        limit: usize,
+    ) -> Result<Bytes, KubeError> {
+        let response = self.send(target, &Method::GET, path, &Bytes::new(), deadline).await?;
+        self.collect(target, response, deadline, limit).await
+    }
+
+    /// A request until the head of its answer, which is a success; once more after a 401 if the credentials could be read
+    /// anew.
+    pub(crate) async fn send(
+        &self,
+        target: &Target,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+        deadline: Instant,
+    ) -> Result<Response<Body>, KubeError> {
+        match self.attempt(target, method, path, body, deadline).await {
+            Err(error) if error.is_unauthorized() && self.renew(deadline).await => {
+                self.attempt(target, method, path, body, deadline).await
+            }
+            other => other,
+        }
+    }
+
+    async fn attempt(
+        &self,
+        target: &Target,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+        deadline: Instant,
+    ) -> Result<Response<Body>, KubeError> {
+        let begun = Instant::now();
+        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request =
+            request.body(Body::from(body.clone())).map_err(|_| KubeError::InvalidName { target: target.clone() })?;
+        let client = self.inner.client.read().clone();
+        let response = match timeout_at(deadline, client.send(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(self.broken(target, &error)),
+            Err(_) => return Err(self.late(target, deadline - begun)),
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status().as_u16();
+        let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(seconds);
+        // A body that cannot be read or is no Status changes nothing about the code.
+        let body = self.collect(target, response, deadline, STATUS_BYTES).await.unwrap_or_default();
+        Err(refusal(target, code, header, &body, self.options().retry_after_max))
+    }
+
+    /// The whole body, up to a limit.
+    pub(crate) async fn collect(
+        &self,
+        target: &Target,
+        response: Response<Body>,
+        deadline: Instant,
+        limit: usize,
+    ) -> Result<Bytes, KubeError> {
+        let begun = Instant::now();
+        let body = http_body_util::Limited::new(response.into_body(), limit).collect();
+        match timeout_at(deadline, body).await {
+            Ok(Ok(whole)) => Ok(whole.to_bytes()),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(KubeError::decode(target.clone(), DecodeProblem::TooLarge { limit }))
+            }
+            Ok(Err(error)) => Err(self.cut(target, &*error)),
+            Err(_) => Err(self.late(target, deadline - begun)),
+        }
+    }
+
+    /// An answer that broke off.
+    pub(crate) fn cut(&self, target: &Target, error: &(dyn std::error::Error + 'static)) -> KubeError {
+        let problem = format!("the answer broke off: {}", causes(error));
+        KubeError::Transport { target: target.clone(), server: Arc::clone(&self.inner.server), problem }
+    }
+
+    fn broken(&self, target: &Target, error: &kube::Error) -> KubeError {
+        let (target, server) = (target.clone(), Arc::clone(&self.inner.server));
+        let auth = match error {
+            kube::Error::Auth(auth) => Some(auth),
+            kube::Error::Service(inner) => inner.downcast_ref::<AuthError>(),
+            _ => None,
+        };
+        match auth {
+            Some(auth) => KubeError::Credentials { target, problem: credentials(auth) },
+            None => KubeError::Transport { target, server, problem: causes(error) },
+        }
+    }
+
+    pub(crate) fn late(&self, target: &Target, after: Duration) -> KubeError {
+        KubeError::Timeout { target: target.clone(), server: Arc::clone(&self.inner.server), after }
+    }
+
+    /// Reads the credentials again; true where there is a new client to try.
+    async fn renew(&self, deadline: Instant) -> bool {
+        let Some(origin) = &self.inner.origin else { return false };
+        let now = Instant::now();
+        {
+            let mut renewed = self.inner.renewed.lock();
+            if renewed.is_some_and(|at| now.duration_since(at) < RENEWAL) {
+                return false;
+            }
+            *renewed = Some(now);
+        }
+        match timeout_at(deadline, origin.connect(&self.inner.options)).await {
+            Ok(Ok((client, _))) => {
+                *self.inner.client.write() = client;
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the API server refuses larder's credentials, and they cannot be read anew");
+                false
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+impl fmt::Debug for KubeClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeClient").field("server", &self.inner.server).finish_non_exhaustive()
+    }
+}
+
+/// The error of an answer, with what its Status says.
+pub(crate) fn refusal(
+    target: &Target,
+    code: u16,
+    retry_after: Option<Duration>,
+    body: &[u8],
+    retry_after_max: Duration,
+) -> KubeError {
+    #[derive(Deserialize, Default)]
+    struct Status {
+        kind: String,
+        #[serde(default)]
+        reason: String,
+        #[serde(default)]
+        message: String,
+        details: Option<Details>,
+        code: Option<u16>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase")]
+    struct Details {
+        retry_after_seconds: Option<u32>,
+    }
+    let status: Status = serde_json::from_slice(body).unwrap_or_default();
+    let status = if status.kind == "Status" { status } else { Status::default() };
+    let asked = status.details.unwrap_or_default().retry_after_seconds.filter(|asked| *asked > 0);
+    let asked = retry_after.or_else(|| asked.map(|asked| Duration::from_secs(asked.into())));
+    let asked = asked.map(|asked| asked.min(retry_after_max));
+    // In a watch's error event the answer's code stands in the Status alone.
+    let code = if code == 200 { status.code.unwrap_or(500) } else { code };
+    KubeError::status(target.clone(), code, status.reason, status.message, asked)
+}
+
+/// `Retry-After` in seconds, as API servers send it. Its other form, a date, is left to larder's own pauses.
+fn seconds(header: &str) -> Option<Duration> {
+    header.trim().parse::<u32>().ok().map(|asked| Duration::from_secs(asked.into()))
+}
+
+/// A name as one segment of a path; none where it cannot be one.
+///
+/// The characters of valid names and those that stand for themselves in a path are taken as they are, all others are
+/// percent-encoded; what would change the path is refused, as client-go does.
+pub(crate) fn segment(name: &str) -> Option<String> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) {
+        return None;
+    }
+    let mut path = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Some(path)
+}

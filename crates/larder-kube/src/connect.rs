@@ -1,0 +1,200 @@
+//! From a kubeconfig or a service account to a client, with errors that say which file and what about it.
+
+use crate::error::{KubeError, causes};
+use crate::options::KubeOptions;
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{AuthError, Body, ConfigExt};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tower::{BoxError, ServiceBuilder};
+
+/// The longest that reading credentials may take; a credential plugin may have to ask its own server.
+const CREDENTIALS: Duration = Duration::from_secs(60);
+
+/// Idle connections that are kept to a server, and for how long.
+const IDLE_CONNECTIONS: usize = 4;
+const IDLE_TIME: Duration = Duration::from_secs(90);
+
+/// Where a client's server and credentials come from, to read them again when they have been renewed.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    Kubeconfig { path: PathBuf, context: Option<String> },
+    ServiceAccount,
+}
+
+impl Origin {
+    /// In a message, where the configuration came from.
+    fn in_words(&self) -> String {
+        match self {
+            Self::Kubeconfig { path, .. } => format!("kubeconfig {}", path.display()),
+            Self::ServiceAccount => "service account of this pod".to_owned(),
+        }
+    }
+
+    /// Reads configuration and credentials and makes a client of them; returns the server's address too.
+    ///
+    /// Files and plugins are read on tokio's pool for what blocks. A plugin that does not end keeps its thread there.
+    pub(crate) async fn connect(&self, options: &KubeOptions) -> Result<(kube::Client, Arc<str>), KubeError> {
+        install_crypto();
+        let config = self.load(options).await?;
+        let server = address(&config.cluster_url);
+        let origin = self.clone();
+        let options = options.clone();
+        let build =
+            tokio::task::spawn_blocking(move || client(&config, &options).map_err(|error| origin.explain(error)));
+        match tokio::time::timeout(CREDENTIALS, build).await {
+            Ok(Ok(client)) => Ok((client?, server)),
+            Ok(Err(_)) => Err(self.config("reading the credentials failed")),
+            Err(_) => Err(self.config(&format!("reading the credentials took longer than {CREDENTIALS:?}"))),
+        }
+    }
+
+    async fn load(&self, options: &KubeOptions) -> Result<Config, KubeError> {
+        let mut config = match self {
+            Self::ServiceAccount => {
+                let advice = "run in a pod that has one, or give --kubeconfig";
+                Config::incluster().map_err(|error| self.config(&format!("{}; {advice}", causes(&error))))?
+            }
+            Self::Kubeconfig { path, context } => {
+                let file = path.clone();
+                let read = tokio::task::spawn_blocking(move || Kubeconfig::read_from(file));
+                let kubeconfig = match tokio::time::timeout(CREDENTIALS, read).await {
+                    Ok(Ok(read)) => read.map_err(|error| self.unreadable(error))?,
+                    Ok(Err(_)) | Err(_) => return Err(self.config("reading it did not end")),
+                };
+                let known: Vec<String> = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
+                let choice = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+                Config::from_custom_kubeconfig(kubeconfig, &choice).await.map_err(|error| match error {
+                    KubeconfigError::LoadContext(context) => {
+                        KubeError::UnknownContext { path: path.clone(), context, known }
+                    }
+                    KubeconfigError::CurrentContextNotSet => self.config("it sets no current-context; give a context"),
+                    other => self.unreadable(other),
+                })?
+            }
+        };
+        if config.proxy_url.is_some() && !matches!(self, Self::ServiceAccount) {
+            tracing::warn!("{}: a proxy is set for it, larder connects directly", self.in_words());
+        }
+        // Larder's own deadlines and retries apply; see `KubeOptions`.
+        config.default_retry = false;
+        config.connect_timeout = Some(options.connect_timeout);
+        Ok(config)
+    }
+
+    fn config(&self, problem: &str) -> KubeError {
+        KubeError::Config { origin: self.in_words(), problem: problem.to_owned() }
+    }
+
+    fn file(&self, what: &'static str, error: LoadDataError) -> KubeError {
+        match error {
+            LoadDataError::ReadFile(source, path) => {
+                KubeError::CredentialFile { origin: self.in_words(), what, path, source: source.into() }
+            }
+            LoadDataError::DecodeBase64(_) => self.config(&format!("the data of the {what} is not base64")),
+            LoadDataError::NoBase64DataOrFile => self.config(&format!("it has no {what}")),
+        }
+    }
+
+    fn unreadable(&self, error: KubeconfigError) -> KubeError {
+        match error {
+            KubeconfigError::ReadConfig(source, path) => {
+                KubeError::KubeconfigUnreadable { path, source: source.into() }
+            }
+            KubeconfigError::Parse(error) => {
+                let path = match self {
+                    Self::Kubeconfig { path, .. } => path.clone(),
+                    Self::ServiceAccount => PathBuf::new(),
+                };
+                // The error's own text quotes the file, which may hold a token.
+                let problem = error.location().map_or_else(
+                    || "not the YAML of a kubeconfig".to_owned(),
+                    |place| format!("not the YAML of a kubeconfig, at line {} column {}", place.line(), place.column()),
+                );
+                KubeError::KubeconfigInvalid { path, problem }
+            }
+            KubeconfigError::LoadCertificateAuthority(error) => self.file("certificate authority", error),
+            KubeconfigError::LoadClientCertificate(error) => self.file("client certificate", error),
+            KubeconfigError::LoadClientKey(error) => self.file("client key", error),
+            other => self.config(&causes(&other)),
+        }
+    }
+
+    fn explain(&self, error: kube::Error) -> KubeError {
+        match error {
+            kube::Error::InferKubeconfig(error) => self.unreadable(error),
+            kube::Error::Auth(AuthError::ReadTokenFile(source, path)) => {
+                KubeError::CredentialFile { origin: self.in_words(), what: "token", path, source: source.into() }
+            }
+            kube::Error::Auth(error) => self.config(&credentials(&error)),
+            other => self.config(&causes(&other)),
+        }
+    }
+}
+
+/// Why credentials could not be had. The output of a plugin is left out, it may hold them.
+pub(crate) fn credentials(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecRun { cmd, out } => {
+            format!("the credential plugin {cmd:?} ended with {}; run it by hand to see why", out.status)
+        }
+        AuthError::AuthExecParse(_) => "the credential plugin's output is not an ExecCredential".to_owned(),
+        other => causes(other),
+    }
+}
+
+/// The service that requests go through: base address, credentials and headers before a pool of HTTP/1.1 connections.
+fn client(config: &Config, options: &KubeOptions) -> Result<kube::Client, kube::Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(options.connect_timeout));
+    // The kernel gives up a peer that acknowledges nothing, and probes one that says nothing.
+    let probe = options.dead_link_timeout / 3;
+    tcp.set_keepalive(Some(probe));
+    tcp.set_keepalive_interval(Some(probe));
+    tcp.set_keepalive_retries(Some(2));
+    tcp.set_tcp_user_timeout(Some(options.dead_link_timeout));
+    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE_TIME)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .pool_timer(TokioTimer::new())
+        .build::<_, Body>(tls);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_request(|mut request: http::Request<Body>| {
+            let agent = HeaderValue::from_static(concat!("larder/", env!("CARGO_PKG_VERSION")));
+            request.headers_mut().insert(USER_AGENT, agent);
+            request
+        })
+        .map_err(BoxError::from)
+        .service(pool);
+    Ok(kube::Client::new(service, config.default_namespace.clone()))
+}
+
+/// Several providers of cryptography may be linked; without a choice rustls would panic at the first connection.
+fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // An error means that another thread has just made the choice.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// A server's address for messages, without a user's name or password.
+fn address(url: &http::Uri) -> Arc<str> {
+    let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+    format!("{}://{host}", url.scheme_str().unwrap_or("http")).into()
+}
+
+/// A path as it was given, made absolute, so that it can be read again from another working directory.
+pub(crate) fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

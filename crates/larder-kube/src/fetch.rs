@@ -1,0 +1,103 @@
+//! Reads of one Secret or ConfigMap.
+
+use crate::backoff::Backoff;
+use crate::client::{KubeClient, segment};
+use crate::error::{DecodeProblem, KubeError, Target};
+use crate::object::{KubeObject, ObjectKind};
+use larder_objects::{Fetch, ObjectKey, ReadKind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The first pause before a 403 is asked again, and the longest.
+const DOUBT_INITIAL: Duration = Duration::from_millis(100);
+const DOUBT_MAX: Duration = Duration::from_secs(1);
+
+/// Reads of Secrets, or of ConfigMaps, from [`KubeClient::fetcher`].
+///
+/// # Guarantees
+///
+/// - *One attempt* for a fetch, with the deadline [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline): who
+///   retries, and when, is the store's policy. One exception: a 403 to a consistent read of an object in whose namespace a
+///   pod has just arrived is asked again, in growing pauses from 100 ms to 1 s, until the grace or the deadline is over. The
+///   Node authorizer learns of a pod a moment after its node does.
+/// - *What was asked for*: an answer of another kind, name or namespace is an error, and so is one that breaks off.
+///
+/// # Cancel safety
+///
+/// A dropped fetch ends its request.
+#[derive(Clone, Debug)]
+pub struct KubeFetch {
+    client: KubeClient,
+    kind: ObjectKind,
+}
+
+impl KubeFetch {
+    pub(crate) fn new(client: KubeClient, kind: ObjectKind) -> Self {
+        Self { client, kind }
+    }
+
+    /// The kind that it reads.
+    pub fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
+    async fn read(&self, key: &ObjectKey, read: ReadKind) -> Result<KubeObject, KubeError> {
+        let target = Target::Object(self.kind.into(), key.clone());
+        let path = path_of(self.kind, key, read).ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
+        let deadline = Instant::now() + self.client.options().fetch_deadline;
+        let mut doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX);
+        loop {
+            let error = match self.client.get(&target, &path, deadline, self.client.options().max_object_bytes).await {
+                Ok(body) => return self.checked(key, &target, &body),
+                Err(error) => error,
+            };
+            let doubted =
+                error.is_forbidden() && read == ReadKind::Consistent && self.client.doubts_forbidden(key.namespace());
+            let again = Instant::now() + doubts.pause();
+            if !doubted || again >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep_until(again).await;
+        }
+    }
+
+    fn checked(&self, key: &ObjectKey, target: &Target, body: &[u8]) -> Result<KubeObject, KubeError> {
+        let object =
+            KubeObject::parse(self.kind.into(), body).map_err(|problem| KubeError::decode(target.clone(), problem))?;
+        for (field, same) in [
+            ("metadata.name", object.name() == key.name()),
+            ("metadata.namespace", object.namespace() == key.namespace()),
+        ] {
+            if !same {
+                return Err(KubeError::decode(target.clone(), DecodeProblem::AnotherObject { field }));
+            }
+        }
+        Ok(object)
+    }
+}
+
+impl Fetch for KubeFetch {
+    type Object = KubeObject;
+    type Error = KubeError;
+
+    fn fetch(
+        &self,
+        key: &ObjectKey,
+        read: ReadKind,
+    ) -> impl Future<Output = Result<Arc<KubeObject>, KubeError>> + Send + 'static {
+        let (this, key) = (self.clone(), key.clone());
+        async move { this.read(&key, read).await.map(Arc::new) }
+    }
+}
+
+fn path_of(kind: ObjectKind, key: &ObjectKey, read: ReadKind) -> Option<String> {
+    let (namespace, name) = (segment(key.namespace())?, segment(key.name())?);
+    let resource = crate::Kind::from(kind).resource();
+    let mut path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
+    if let Some(version) = read.resource_version() {
+        path.push_str("?resourceVersion=");
+        path.push_str(version);
+    }
+    Some(path)
+}

@@ -1,0 +1,245 @@
+//! The two requests that a reflector is made of: a list, page by page, and a watch, event by event.
+//!
+//! kube's own watcher is not used for these. It hands out typed objects, while larder serves the server's bytes, unknown
+//! fields included; it sets no deadline on a request and notices a dead link only when the watch's own time is over; and
+//! it does not pass on `Retry-After`.
+
+use crate::client::{KubeClient, refusal};
+use crate::error::{DecodeProblem, KubeError, Target};
+use crate::object::Kind;
+use crate::text::Borrowed;
+use bytes::{Bytes, BytesMut};
+use http::Method;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What is listed and watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    pub(crate) kind: Kind,
+    /// `/api/v1/pods` or `/api/v1/namespaces/NAMESPACE/secrets`
+    pub(crate) path: String,
+    /// Percent-encoded, such as `spec.nodeName%3Dn1`.
+    pub(crate) field_selector: String,
+    pub(crate) target: Target,
+}
+
+/// What a list hands out.
+pub(crate) enum Item<'a> {
+    /// The JSON of an object.
+    Raw(&'a [u8]),
+    /// The list begins anew: what was handed out before does not count.
+    Restart,
+}
+
+/// The items of a complete list, handed out one by one, and the version from which to watch.
+///
+/// A page that has expired meanwhile (410) begins the list anew, once and without pages.
+pub(crate) async fn list(
+    client: &KubeClient,
+    scope: &Scope,
+    mut take: impl FnMut(Item<'_>) -> Result<(), KubeError>,
+) -> Result<String, KubeError> {
+    let options = client.options();
+    let mut limit = format!("&limit={}", options.page_size);
+    let mut token = String::new();
+    loop {
+        let continued = if token.is_empty() { String::new() } else { format!("&continue={}", encode(&token)) };
+        let path = format!("{}?fieldSelector={}{limit}{continued}", scope.path, scope.field_selector);
+        let deadline = Instant::now() + options.list_deadline;
+        let page = match client.get(&scope.target, &path, deadline, options.max_page_bytes).await {
+            Ok(page) => page,
+            Err(error) if error.is_expired() && !token.is_empty() => {
+                take(Item::Restart)?;
+                token.clear();
+                limit.clear();
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let bad = |problem| KubeError::decode(scope.target.clone(), problem);
+        let page: Page<'_> = serde_json::from_slice(&page).map_err(|error| bad(error.into()))?;
+        if page.kind.0.strip_suffix("List") != Some(scope.kind.as_str()) {
+            return Err(bad(DecodeProblem::Other { field: "kind", wants: "a list of them" }));
+        }
+        for raw in page.items.unwrap_or_default() {
+            take(Item::Raw(raw.get().as_bytes()))?;
+        }
+        if page.metadata.continue_.0.is_empty() {
+            let version = page.metadata.resource_version.0.into_owned();
+            // Without it a watch would begin anywhere.
+            return if version.is_empty() {
+                Err(bad(DecodeProblem::Missing("metadata.resourceVersion")))
+            } else {
+                Ok(version)
+            };
+        }
+        token = page.metadata.continue_.0.into_owned();
+    }
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(borrow, default)]
+    kind: Borrowed<'a>,
+    #[serde(borrow)]
+    metadata: PageMeta<'a>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta<'a> {
+    #[serde(borrow, default)]
+    resource_version: Borrowed<'a>,
+    #[serde(borrow, default, rename = "continue")]
+    continue_: Borrowed<'a>,
+}
+
+/// One event of a watch. The bytes are the object's JSON.
+pub(crate) enum Event {
+    Set(Bytes),
+    Deleted(Bytes),
+    /// The version up to which everything has been told.
+    Bookmark(String),
+}
+
+/// How a watch ended, without an error.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The server closed it, as it does when its time is over.
+    Closed,
+    /// It said nothing for longer than the idle timeout: the link may be dead.
+    Idle,
+    /// It told something older than what it had told before.
+    WentBack,
+}
+
+/// An open watch.
+pub(crate) struct Watch {
+    client: KubeClient,
+    target: Target,
+    body: Body,
+    buffer: BytesMut,
+    /// Up to where the buffer has been searched for the end of a line.
+    searched: usize,
+}
+
+impl Watch {
+    /// Begins a watch after that version.
+    pub(crate) async fn begin(client: &KubeClient, scope: &Scope, version: &str) -> Result<Self, KubeError> {
+        let options = client.options();
+        let seconds = options.watch_timeout.mul_f64(rand::random_range(1.0..2.0)).as_secs();
+        let path = format!(
+            "{}?watch=true&allowWatchBookmarks=true&fieldSelector={}&resourceVersion={}&timeoutSeconds={seconds}",
+            scope.path,
+            scope.field_selector,
+            encode(version),
+        );
+        let deadline = Instant::now() + options.watch_deadline;
+        let response = client.send(&scope.target, &Method::GET, &path, &Bytes::new(), deadline).await?;
+        Ok(Self {
+            client: client.clone(),
+            target: scope.target.clone(),
+            body: response.into_body(),
+            buffer: BytesMut::new(),
+            searched: 0,
+        })
+    }
+
+    /// The next event, or how the watch ended.
+    ///
+    /// # Errors
+    ///
+    /// The server's error event, a connection that broke, or an event that cannot be read. The watch is over then.
+    ///
+    /// Cancel safe: what has been read stays in the buffer.
+    pub(crate) async fn next(&mut self) -> Result<Result<Event, End>, KubeError> {
+        let idle: Duration = self.client.options().idle_timeout;
+        loop {
+            if let Some(line) = self.line()? {
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return self.event(&line).map(Ok);
+            }
+            let frame = match tokio::time::timeout(idle, self.body.frame()).await {
+                Err(_) => return Ok(Err(End::Idle)),
+                // What is left of a line that broke off is told again by the next watch.
+                Ok(None) => return Ok(Err(End::Closed)),
+                Ok(Some(Err(error))) => return Err(self.client.cut(&self.target, &error)),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            if let Ok(data) = frame.into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// A whole line, if the buffer has one.
+    fn line(&mut self) -> Result<Option<Bytes>, KubeError> {
+        let found = self.buffer.iter().skip(self.searched).position(|byte| *byte == b'\n');
+        if let Some(at) = found {
+            let line = self.buffer.split_to(self.searched + at + 1).freeze();
+            self.searched = 0;
+            if self.buffer.is_empty() {
+                // Gives the memory of a large event back while nothing happens.
+                self.buffer = BytesMut::new();
+            }
+            return Ok(Some(line));
+        }
+        self.searched = self.buffer.len();
+        // An event is an object with a little around it.
+        let limit = self.client.options().max_object_bytes;
+        if self.buffer.len() > limit.saturating_add(1024) {
+            return Err(KubeError::decode(self.target.clone(), DecodeProblem::TooLarge { limit }));
+        }
+        Ok(None)
+    }
+
+    fn event(&self, line: &Bytes) -> Result<Event, KubeError> {
+        #[derive(Deserialize)]
+        struct Wire<'a> {
+            #[serde(borrow, rename = "type")]
+            type_: Borrowed<'a>,
+            #[serde(borrow)]
+            object: &'a RawValue,
+        }
+        #[derive(Deserialize)]
+        struct Bookmark<'a> {
+            #[serde(borrow)]
+            metadata: PageMeta<'a>,
+        }
+        let bad = |problem| KubeError::decode(self.target.clone(), problem);
+        let wire: Wire<'_> = serde_json::from_slice(line).map_err(|error| bad(error.into()))?;
+        let object = wire.object.get().as_bytes();
+        match wire.type_.0.as_ref() {
+            "ADDED" | "MODIFIED" => Ok(Event::Set(line.slice_ref(object))),
+            "DELETED" => Ok(Event::Deleted(line.slice_ref(object))),
+            "BOOKMARK" => {
+                let bookmark: Bookmark<'_> = serde_json::from_slice(object).map_err(|error| bad(error.into()))?;
+                Ok(Event::Bookmark(bookmark.metadata.resource_version.0.into_owned()))
+            }
+            "ERROR" => Err(refusal(&self.target, 200, None, object, self.client.options().retry_after_max)),
+            _ => Err(bad(DecodeProblem::Other { field: "type", wants: "an event's" })),
+        }
+    }
+}
+
+/// A value of a query, percent-encoded.
+pub(crate) fn encode(value: &str) -> String {
+    let mut encoded = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

@@ -1,0 +1,292 @@
+//! Lists and watches the pods of a node, or the node itself, for as long as it is run.
+//!
+//! # Guarantees
+//!
+//! - *Consistent start*: every list is a consistent read (no `resourceVersion`), so what it lacks does not exist.
+//! - *No gap*: a watch begins at the version that the list or the watch before it ended with. Where the server no longer
+//!   has that version (410), or an event cannot be read, everything is listed again.
+//! - *A dead link is noticed*: by the kernel, which probes an idle connection, and otherwise when nothing, no bookmark
+//!   either, has come for [`KubeOptions::idle_timeout`](crate::KubeOptions::idle_timeout): everything is listed again.
+//! - *Versions that go back are noticed*, as after etcd was restored from a backup: an event or bookmark older than what
+//!   was told before leads to a new list, and so does a server that waits in silence for a version of before the restore.
+//! - *Patience*: after a failure it waits, longer each time up to
+//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks.
+//!
+//! # Limits
+//!
+//! Lists are pages of JSON. It holds one connection.
+//!
+//! # Cancel safety
+//!
+//! Cancelling or dropping the run closes the connection; readers keep what was last known, marked stale.
+
+use crate::backoff::Backoff;
+use crate::client::{KubeClient, segment};
+use crate::error::{KubeError, Target};
+use crate::listwatch::{End, Event, Item, Scope, Watch, encode, list};
+use crate::node::Node;
+use crate::object::Kind;
+use crate::pod::Pod;
+use crate::source::{self, Held, SourceReader, SourceWriter};
+use larder_clock::Clock;
+use larder_objects::{FetchError, Source, resource_version_order};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A watch that ends sooner than this without having told anything is a failure of sorts, and the next one waits.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// The pods that are bound to one node.
+pub type PodSource = Reflector<Pod>;
+
+/// The node's own object.
+pub type NodeSource = Reflector<Node>;
+
+/// Follows pods or a node; what it knows is read through its [`reader`](Self::reader).
+#[derive(Debug)]
+pub struct Reflector<T: Held> {
+    client: KubeClient,
+    scope: Scope,
+    node: String,
+    /// Whether an object is of this node; a server that passes over selectors shall not confuse anyone.
+    belongs: fn(&T, &str) -> bool,
+    writer: SourceWriter<T>,
+    reader: SourceReader<T>,
+}
+
+impl Reflector<Pod> {
+    /// The pods whose `spec.nodeName` is this node. The clock is for the times in status and freshness.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::InvalidName`] where no node can have this name.
+    pub fn new(client: KubeClient, node: &str, clock: impl Clock) -> Result<Self, KubeError> {
+        Self::with(
+            client,
+            node,
+            Target::PodsOf(node.into()),
+            "spec.nodeName",
+            |pod, node| pod.node_name() == node,
+            clock,
+        )
+    }
+}
+
+impl Reflector<Node> {
+    /// The node of this name. The clock is for the times in status and freshness.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::InvalidName`] where no node can have this name.
+    pub fn new(client: KubeClient, node: &str, clock: impl Clock) -> Result<Self, KubeError> {
+        Self::with(client, node, Target::Node(node.into()), "metadata.name", |found, node| found.name() == node, clock)
+    }
+}
+
+impl<T: Held> Reflector<T> {
+    fn with(
+        client: KubeClient,
+        node: &str,
+        target: Target,
+        field: &str,
+        belongs: fn(&T, &str) -> bool,
+        clock: impl Clock,
+    ) -> Result<Self, KubeError> {
+        // Commas and equals signs would make another selector of it; no node's name has them.
+        if segment(node).is_none() || node.contains([',', '=', '!', '\\']) {
+            return Err(KubeError::InvalidName { target });
+        }
+        let scope = Scope {
+            kind: T::KIND,
+            path: format!("/api/v1/{}", T::KIND.resource()),
+            field_selector: encode(&format!("{field}={node}")),
+            target,
+        };
+        let (writer, reader) = source::new(Source::Watch, clock);
+        Ok(Self { client, scope, node: node.to_owned(), belongs, writer, reader })
+    }
+
+    /// What is known, for as many readers as wanted.
+    pub fn reader(&self) -> SourceReader<T> {
+        self.reader.clone()
+    }
+
+    /// Follows until it is cancelled. Failures are retried for ever; the reader's status has the last one.
+    pub async fn run(mut self, cancelled: CancellationToken) {
+        cancelled.run_until_cancelled(self.follow()).await;
+    }
+
+    async fn follow(&mut self) -> Infallible {
+        let options = self.client.options().clone();
+        let mut backoff = Backoff::new(options.backoff_initial, options.backoff_max);
+        // The version from which to watch; none where a list is due.
+        let mut version: Option<String> = None;
+        loop {
+            let listed = version.is_none();
+            let from = match version.take() {
+                Some(from) => from,
+                None => match self.list().await {
+                    Ok(from) => from,
+                    Err(error) => {
+                        let pause = backoff.pause_after(error.retry_after());
+                        self.failed(error);
+                        tokio::time::sleep(pause).await;
+                        continue;
+                    }
+                },
+            };
+            let begun = Instant::now();
+            let mut watched = Watched { at: from, told: false };
+            let ended = self.watch(&mut watched).await;
+            if begun.elapsed() >= options.backoff_max {
+                backoff.reset();
+            }
+            let pause = match ended {
+                Ok(End::Closed) => {
+                    version = Some(watched.at);
+                    let short = begun.elapsed() < SHORT && !watched.told;
+                    if short { backoff.pause() } else { Duration::ZERO }
+                }
+                Ok(End::Idle | End::WentBack) => Duration::ZERO,
+                // Once it is the way of things; a server that does not know its own list's version is to be left alone.
+                Err(error) if error.is_expired() => {
+                    tracing::info!(target = %self.scope.target, "the watch's version is too old, listing anew");
+                    if listed { backoff.pause_after(error.retry_after()) } else { Duration::ZERO }
+                }
+                Err(error) => {
+                    version = resumes(&error).then_some(watched.at);
+                    let pause = backoff.pause_after(error.retry_after());
+                    self.failed(error);
+                    pause
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn list(&mut self) -> Result<String, KubeError> {
+        let mut all: Vec<Arc<T>> = Vec::new();
+        let (node, belongs) = (&self.node, self.belongs);
+        let version = list(&self.client, &self.scope, |item| {
+            match item {
+                Item::Raw(json) => {
+                    let object = T::decode_json(json)?;
+                    if belongs(&object, node) {
+                        all.push(Arc::new(object));
+                    }
+                }
+                Item::Restart => all.clear(),
+            }
+            Ok(())
+        })
+        .await?;
+        if T::KIND == Kind::Pod {
+            // After its own start the server's authorizer has yet to learn of all pods.
+            for pod in &all {
+                self.client.note_pod(pod.object().namespace());
+            }
+        }
+        self.writer.replace(all);
+        Ok(version)
+    }
+
+    async fn watch(&mut self, watched: &mut Watched) -> Result<End, KubeError> {
+        let mut watch = Watch::begin(&self.client, &self.scope, &watched.at).await?;
+        if self.reader.status().failures > 0 {
+            tracing::info!(target = %self.scope.target, "the API server answers again");
+        }
+        self.writer.watching();
+        loop {
+            let event = match watch.next().await? {
+                Ok(event) => event,
+                Err(end) => {
+                    if end == End::Idle {
+                        tracing::info!(target = %self.scope.target, "the watch has gone silent, listing anew");
+                    }
+                    return Ok(end);
+                }
+            };
+            let version = match event {
+                Event::Set(json) => self.set(&json, &watched.at)?,
+                Event::Deleted(json) => {
+                    let old = T::decode_json(&json)?;
+                    let old = old.object();
+                    let version = advanced(&watched.at, old.resource_version());
+                    if version.is_some() {
+                        self.writer.remove(old.namespace(), old.name());
+                    }
+                    version
+                }
+                Event::Bookmark(at) => {
+                    self.writer.contact();
+                    advanced(&watched.at, &at)
+                }
+            };
+            let Some(version) = version else {
+                tracing::warn!(
+                    target = %self.scope.target, before = %watched.at,
+                    "the API server's versions went back, as after a restore of etcd; listing anew"
+                );
+                return Ok(End::WentBack);
+            };
+            watched.at = version;
+            watched.told = true;
+        }
+    }
+
+    /// Takes in a new or changed object; none where it is older than what the watch has told already.
+    fn set(&mut self, json: &[u8], at: &str) -> Result<Option<String>, KubeError> {
+        let object = T::decode_json(json)?;
+        let held = object.object();
+        let version = advanced(at, held.resource_version());
+        if version.is_some() {
+            let (namespace, name) = (held.namespace(), held.name());
+            if !(self.belongs)(&object, &self.node) {
+                self.writer.remove(namespace, name);
+            } else {
+                if T::KIND == Kind::Pod && self.reader.get(namespace, name).is_none() {
+                    self.client.note_pod(namespace);
+                }
+                self.writer.set(Arc::new(object));
+            }
+        }
+        Ok(version)
+    }
+
+    fn failed(&mut self, error: KubeError) {
+        if self.reader.status().failures == 0 {
+            tracing::warn!(%error, "lost the API server, what is known is served on");
+        } else {
+            tracing::debug!(%error, "the API server is still away");
+        }
+        self.writer.failed(error.class(), Arc::new(error));
+    }
+}
+
+/// How far a watch has come.
+struct Watched {
+    at: String,
+    told: bool,
+}
+
+/// The version after an event, or none if it is older than the one before. A version that is no number says nothing of order.
+fn advanced(before: &str, version: &str) -> Option<String> {
+    let (was, is) = (resource_version_order(before), resource_version_order(version));
+    if version.is_empty() {
+        return Some(before.to_owned());
+    }
+    (was == 0 || is == 0 || is >= was).then(|| version.to_owned())
+}
+
+/// Whether a watch that failed so can go on where it was. What could not be read may hide a change, and a request that
+/// the server takes for wrong would be wrong again.
+fn resumes(error: &KubeError) -> bool {
+    match error {
+        KubeError::Decode { .. } => false,
+        KubeError::Status { code, .. } => matches!(code, 401 | 403 | 429) || *code >= 500,
+        _ => true,
+    }
+}
