@@ -1,0 +1,105 @@
+//! Why a read of a [`Node`](crate::Node) has no object to give.
+
+use crate::config::ConfigError;
+use larder_kube::Kind;
+use larder_objects::Freshness;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a read has no object to give.
+///
+/// 'Known to be absent' and 'not known yet' are different variants: nobody is to take the second for the first.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// No pod of this node refers to the object, so it is not this node's to read.
+    #[error(
+        "{} \"{namespace}/{name}\" is not held: no pod of node \"{node}\" refers to it; read it from the API server",
+        singular(*kind)
+    )]
+    NotReferenced {
+        /// The object's kind.
+        kind: Kind,
+        /// The object's namespace.
+        namespace: String,
+        /// The object's name.
+        name: String,
+        /// This node.
+        node: String,
+    },
+    /// The source says that there is no such object.
+    #[error("{} \"{name}\" not found", kind.resource())]
+    NotFound {
+        /// The object's kind.
+        kind: Kind,
+        /// The object's namespace; empty for a node.
+        namespace: String,
+        /// The object's name.
+        name: String,
+        /// When and by what its absence was confirmed.
+        freshness: Freshness,
+    },
+    /// Nothing is known of it yet, neither that it is there nor that it is not.
+    #[error("{what} not known yet: {why}")]
+    Unknown {
+        /// What was asked for, such as `secret "shop/db"` or `pods`.
+        what: String,
+        /// Why it is not known.
+        why: String,
+        /// When asking again may help.
+        retry_after: Duration,
+    },
+    /// The daemon runs without the source that would know.
+    #[error("{what}: {why}")]
+    NotServed {
+        /// What was asked for.
+        what: String,
+        /// Which source is missing, and how to start with it.
+        why: &'static str,
+    },
+}
+
+/// A kind's name within a sentence.
+pub(crate) fn singular(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Secret => "secret",
+        Kind::ConfigMap => "configmap",
+        Kind::Pod => "pod",
+        Kind::Node => "node",
+    }
+}
+
+impl ReadError {
+    /// Whether the source says that there is no such object.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    /// Whether it was refused because no pod of this node refers to it.
+    pub fn is_not_referenced(&self) -> bool {
+        matches!(self, Self::NotReferenced { .. })
+    }
+
+    /// Whether nothing is known of it yet.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown { .. })
+    }
+}
+
+/// Why a node's larder did not start.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The API server's client cannot be made: the kubeconfig or the credentials cannot be used.
+    #[error("cannot use the API server's configuration: {0}")]
+    Kube(#[source] Arc<larder_kube::KubeError>),
+    /// The directory of manifests cannot be read.
+    #[error("cannot use the manifests: {0}")]
+    Manifests(String),
+    /// The container runtime's endpoint cannot be used.
+    #[error("setting runtime: {0}")]
+    Runtime(String),
+}

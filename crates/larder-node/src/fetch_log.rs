@@ -1,0 +1,295 @@
+//! What came of the fetches of one kind of object: when the source last answered, which objects fail, and until when each
+//! of those is left alone.
+//!
+//! # Limits
+//!
+//! A record is kept per object that fails, until it succeeds or is [forgotten](FetchLog::forget) with its last reference.
+//!
+//! # Locks
+//!
+//! One, held for a lookup or a change, never over an `.await`.
+
+use larder_clock::{Clock, Timestamp};
+use larder_kube::KubeObject;
+use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An error of a source of objects, as far as retrying depends on it.
+pub(crate) trait SourceError: FetchError {
+    /// Whether the source itself does not answer, so that every other object fails alike.
+    fn is_unavailable(&self) -> bool;
+
+    /// When the source wants to be asked again.
+    fn retry_after(&self) -> Option<Duration>;
+}
+
+/// A failure of an object's fetches that has not ended yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// When the first of them failed.
+    pub(crate) since: Timestamp,
+    /// How many failed after one another.
+    pub(crate) count: u32,
+    /// Until when the object is not asked for again.
+    pub(crate) retry_at: Timestamp,
+    /// Why the last one failed.
+    pub(crate) why: Arc<str>,
+    /// The error's class, for metrics.
+    pub(crate) class: &'static str,
+    unavailable: bool,
+}
+
+impl Failure {
+    /// A failure that no fetch has reported: there was no answer in time.
+    pub(crate) fn unreported(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
+        Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false }
+    }
+}
+
+/// The health of a source of objects, as its fetches show it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Health {
+    /// When it last answered, with an object or with 'not found'.
+    pub(crate) last_answer: Option<Timestamp>,
+    /// When it last failed, and why.
+    pub(crate) last_failure: Option<(Timestamp, Arc<str>)>,
+    /// Whether the last fetch that ended failed because the source does not answer.
+    pub(crate) is_failing: bool,
+}
+
+/// The pauses between fetches of an object that fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    pub(crate) initial: Duration,
+    pub(crate) max: Duration,
+}
+
+impl Backoff {
+    /// The pause after that many failures.
+    fn pause(self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.initial.saturating_mul(1 << doublings).min(self.max)
+    }
+}
+
+/// What came of the fetches of one kind of object.
+#[derive(Debug)]
+pub(crate) struct FetchLog {
+    backoff: Backoff,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failures: HashMap<ObjectKey, Failure>,
+    health: Health,
+}
+
+impl FetchLog {
+    pub(crate) fn new(backoff: Backoff) -> Self {
+        Self { backoff, state: Mutex::default() }
+    }
+
+    /// The failure of that object that has not ended.
+    pub(crate) fn failure(&self, key: &ObjectKey) -> Option<Failure> {
+        self.state.lock().failures.get(key).cloned()
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.state.lock().health.clone()
+    }
+
+    /// The object may be asked for at once: a new reference wants to know. What failed before stays on record.
+    pub(crate) fn retry_now(&self, key: &ObjectKey) {
+        if let Some(failure) = self.state.lock().failures.get_mut(key) {
+            failure.retry_at = failure.since;
+        }
+    }
+
+    /// The object is of no interest any more.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.state.lock().failures.remove(key);
+    }
+
+    /// Everything that failed because its source does not answer may be asked for at once: the source is back.
+    pub(crate) fn source_is_back(&self) {
+        self.state.lock().forgive();
+    }
+
+    fn answered(&self, key: &ObjectKey, at: Timestamp) {
+        let mut state = self.state.lock();
+        state.failures.remove(key);
+        state.health.last_answer = Some(at);
+        if state.health.is_failing {
+            state.health.is_failing = false;
+            state.forgive();
+        }
+    }
+
+    fn failed<E: SourceError>(&self, key: &ObjectKey, at: Timestamp, error: &E) {
+        let why: Arc<str> = error.to_string().into();
+        let mut state = self.state.lock();
+        state.health.last_failure = Some((at, Arc::clone(&why)));
+        if error.is_unavailable() {
+            state.health.is_failing = true;
+        }
+        let failure = state.failures.entry(key.clone()).or_insert_with(|| Failure {
+            since: at,
+            count: 0,
+            retry_at: at,
+            why: Arc::clone(&why),
+            class: error.class(),
+            unavailable: false,
+        });
+        failure.count = failure.count.saturating_add(1);
+        let pause = self.backoff.pause(failure.count).max(error.retry_after().unwrap_or_default().min(self.backoff.max));
+        failure.retry_at = at + pause;
+        failure.why = why;
+        failure.class = error.class();
+        failure.unavailable = error.is_unavailable();
+    }
+}
+
+impl State {
+    fn forgive(&mut self) {
+        for failure in self.failures.values_mut().filter(|failure| failure.unavailable) {
+            failure.retry_at = failure.since;
+        }
+    }
+}
+
+/// What is told of each fetch that ended: for metrics.
+pub(crate) trait FetchObserver: Send + Sync + 'static {
+    /// A fetch ended after `took`, as `result` says: `ok`, `not_found` or the class of the error.
+    fn fetched(&self, read: ReadKind, result: &'static str, took: Duration);
+}
+
+/// Fetches, and keeps the log.
+pub(crate) struct Logged<F, C> {
+    pub(crate) fetch: F,
+    pub(crate) clock: C,
+    pub(crate) log: Arc<FetchLog>,
+    pub(crate) observer: Arc<dyn FetchObserver>,
+}
+
+impl<F, C> Fetch for Logged<F, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    C: Clock + Clone,
+{
+    type Object = KubeObject;
+    type Error = F::Error;
+
+    fn fetch(
+        &self,
+        key: &ObjectKey,
+        read: ReadKind,
+    ) -> impl Future<Output = Result<Arc<KubeObject>, F::Error>> + Send + 'static {
+        let fetch = self.fetch.fetch(key, read);
+        let (key, clock, log) = (key.clone(), self.clock.clone(), Arc::clone(&self.log));
+        let observer = Arc::clone(&self.observer);
+        async move {
+            let began = clock.now();
+            let result = fetch.await;
+            let at = clock.now();
+            let took = at.saturating_duration_since(began);
+            match &result {
+                Ok(_) => {
+                    log.answered(&key, at);
+                    observer.fetched(read, "ok", took);
+                }
+                Err(error) if error.is_not_found() => {
+                    log.answered(&key, at);
+                    observer.fetched(read, "not_found", took);
+                }
+                Err(error) => {
+                    log.failed(&key, at, error);
+                    observer.fetched(read, error.class(), took);
+                }
+            }
+            result
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Debug, thiserror::Error)]
+    #[error("broken")]
+    struct Broken {
+        unavailable: bool,
+        retry_after: Option<Duration>,
+    }
+
+    impl FetchError for Broken {
+        fn is_not_found(&self) -> bool {
+            false
+        }
+    }
+
+    impl SourceError for Broken {
+        fn is_unavailable(&self) -> bool {
+            self.unavailable
+        }
+
+        fn retry_after(&self) -> Option<Duration> {
+            self.retry_after
+        }
+    }
+
+    const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(10) };
+
+    fn at(seconds: i128) -> Timestamp {
+        Timestamp::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("ns", name)
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let pauses: Vec<_> = [1, 2, 3, 4, 5, 60].map(|count| BACKOFF.pause(count).as_secs()).into();
+        assert_eq!(pauses, [1, 2, 4, 8, 10, 10]);
+    }
+
+    #[test]
+    fn a_failure_lasts_until_an_answer() {
+        let log = FetchLog::new(BACKOFF);
+        let broken = Broken { unavailable: false, retry_after: None };
+        log.failed(&key("a"), at(0), &broken);
+        log.failed(&key("a"), at(1), &broken);
+        let failure = log.failure(&key("a")).unwrap();
+        assert_eq!((failure.since, failure.count, failure.retry_at), (at(0), 2, at(3)));
+        log.answered(&key("a"), at(4));
+        assert!(log.failure(&key("a")).is_none());
+        assert_eq!(log.health().last_answer, Some(at(4)));
+    }
+
+    #[test]
+    fn the_source_may_ask_for_a_longer_pause() {
+        let log = FetchLog::new(BACKOFF);
+        log.failed(&key("a"), at(0), &Broken { unavailable: true, retry_after: Some(Duration::from_secs(5)) });
+        log.failed(&key("b"), at(0), &Broken { unavailable: true, retry_after: Some(Duration::from_secs(99)) });
+        assert_eq!(log.failure(&key("a")).unwrap().retry_at, at(5));
+        assert_eq!(log.failure(&key("b")).unwrap().retry_at, at(10));
+    }
+
+    #[test]
+    fn one_answer_of_a_source_that_was_away_lets_all_its_objects_be_asked_for() {
+        let log = FetchLog::new(BACKOFF);
+        log.failed(&key("a"), at(0), &Broken { unavailable: true, retry_after: None });
+        log.failed(&key("b"), at(0), &Broken { unavailable: false, retry_after: None });
+        assert!(log.health().is_failing);
+        log.answered(&key("c"), at(0));
+        assert!(!log.health().is_failing);
+        assert_eq!(log.failure(&key("a")).unwrap().retry_at, at(0), "was away, and is back");
+        assert_eq!(log.failure(&key("b")).unwrap().retry_at, at(1), "fails for a reason of its own");
+    }
+}

@@ -1,0 +1,130 @@
+//! What a node's larder counts.
+//!
+//! No label holds a name of an object, a pod or a namespace: their number is not bounded, and a Secret's name is not for
+//! everyone who may scrape.
+
+use crate::answer::{Answer, Outcome};
+use crate::error::ReadError;
+use crate::fetch_log::FetchObserver;
+use larder_kube::{Kind, KubeObject, ObjectKind};
+use larder_objects::ReadKind;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReadLabels {
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FetchLabels {
+    kind: &'static str,
+    read: &'static str,
+    result: &'static str,
+}
+
+/// Seconds from 1 ms to 16 s: an API server's usual answers, up to larder's own deadline.
+const SECONDS: [f64; 15] =
+    [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384];
+
+fn seconds_histogram() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+/// The metrics of the objects, all kinds together.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    reads: Family<ReadLabels, Counter>,
+    fetches: Family<FetchLabels, Counter>,
+    fetch_seconds: Family<KindLabel, Histogram, fn() -> Histogram>,
+    went_back: Family<KindLabel, Counter>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        Self {
+            reads: Family::default(),
+            fetches: Family::default(),
+            fetch_seconds: Family::new_with_constructor(seconds_histogram),
+            went_back: Family::default(),
+        }
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "larder_object_reads",
+            "Reads of objects, by what came of them: hit, fetched, refreshed, stale, absent, not_referenced, unknown",
+            self.reads.clone(),
+        );
+        registry.register(
+            "larder_object_fetches",
+            "Fetches of objects, by kind of read (consistent, or from the API server's cache) and result",
+            self.fetches.clone(),
+        );
+        registry.register_with_unit(
+            "larder_object_fetch_duration",
+            "How long fetches of objects took",
+            Unit::Seconds,
+            self.fetch_seconds.clone(),
+        );
+        registry.register(
+            "larder_object_versions_went_back",
+            "Objects whose resourceVersion went back and was accepted: the API server's etcd was restored",
+            self.went_back.clone(),
+        );
+    }
+
+    /// The metrics of one kind.
+    pub(crate) fn of(&self, kind: ObjectKind) -> ObjectMetrics {
+        ObjectMetrics { kind: Kind::from(kind).resource(), all: self.clone() }
+    }
+}
+
+/// The metrics of the objects of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectMetrics {
+    kind: &'static str,
+    all: Metrics,
+}
+
+impl ObjectMetrics {
+    pub(crate) fn read(&self, result: &Result<Answer<KubeObject>, ReadError>) {
+        let result = match result {
+            Ok(answer) => match answer.outcome {
+                _ if !answer.freshness.is_fresh() => "stale",
+                Outcome::Fetched => "fetched",
+                Outcome::Refreshed => "refreshed",
+                Outcome::Held | Outcome::FetchFailed => "hit",
+            },
+            Err(ReadError::NotFound { .. }) => "absent",
+            Err(ReadError::NotReferenced { .. }) => "not_referenced",
+            Err(_) => "unknown",
+        };
+        self.all.reads.get_or_create(&ReadLabels { kind: self.kind, result }).inc();
+    }
+
+    pub(crate) fn version_went_back(&self) {
+        self.all.went_back.get_or_create(&KindLabel { kind: self.kind }).inc();
+    }
+}
+
+impl FetchObserver for ObjectMetrics {
+    fn fetched(&self, read: ReadKind, result: &'static str, took: Duration) {
+        let read = match read {
+            ReadKind::Consistent => "consistent",
+            ReadKind::ApiServerCache => "cached",
+        };
+        self.all.fetches.get_or_create(&FetchLabels { kind: self.kind, read, result }).inc();
+        self.all.fetch_seconds.get_or_create(&KindLabel { kind: self.kind }).observe(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,515 @@
+//! The objects of one kind that this node's pods refer to, with the daemon's own policies over the exact cache.
+//!
+//! The cache below ([`TtlStore`] under [`PodObjects`]) is the kubelet's to the letter. Over it:
+//!
+//! # Guarantees
+//!
+//! - *Last known*: an object that was read once stays readable as long as a pod refers to it, marked as stale where
+//!   fetching it fails or outlasts the reader's deadline; also after a new reference has dropped it from the cache.
+//! - *Honest absence*: an absence that a new reference has dropped is not served as last known; nothing is known then.
+//! - *Backoff*: an object whose fetches fail is left alone for a while, which readers do not wait for.
+//! - *Deadline*: a read ends at its deadline. The fetch that it waited for goes on, for the next one to find.
+//! - *Restored*: a consistent read that gives a lower resourceVersion than the held one replaces it, and is counted.
+//!
+//! # Cancel safety
+//!
+//! A dropped read leaves nothing behind; a fetch that it led is taken over by those who wait for it, or given up.
+//!
+//! # Locks
+//!
+//! `known` and that of the [`FetchLog`], never both, never over an `.await`.
+
+use crate::answer::{Answer, Outcome};
+use crate::error::{ReadError, singular};
+use crate::fetch_log::{Backoff, Failure, FetchLog, FetchObserver, Logged, SourceError};
+use crate::metrics::ObjectMetrics;
+use futures_util::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use larder_clock::{Clock, Timestamp};
+use larder_kube::{KubeObject, ObjectKind};
+use larder_objects::{
+    Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectState, ObjectStatus, PodIdentity, PodObjects, Read,
+    Reference, References, StaleReason, Store as _, Ttl, TtlStore,
+};
+use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Objects that a list or the keeper reads at once.
+const READS_AT_ONCE: usize = 16;
+/// When asking again may help where the source did not say.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The references of a pod to objects of one of the kinds.
+#[derive(Clone, Copy, Debug)]
+struct ReferencesOf(ObjectKind);
+
+impl References<Pod> for ReferencesOf {
+    fn identity<'p>(&self, pod: &'p Pod) -> PodIdentity<'p> {
+        larder_objects::references::Secrets.identity(pod)
+    }
+
+    fn visit<'p>(&self, pod: &'p Pod, visit: impl FnMut(Reference<'p>)) {
+        match self.0 {
+            ObjectKind::Secret => larder_objects::references::Secrets.visit(pod, visit),
+            ObjectKind::ConfigMap => larder_objects::references::ConfigMaps.visit(pod, visit),
+        }
+    }
+}
+
+/// The policies, each of [`Policy`](crate::Policy).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ObjectPolicy {
+    pub(crate) keep_last_known: bool,
+    pub(crate) accept_older_versions: bool,
+    pub(crate) backoff: Backoff,
+}
+
+/// What was last known of an object.
+#[derive(Clone)]
+struct Known {
+    /// None if it was absent.
+    object: Option<Arc<KubeObject>>,
+    confirmed: Freshness,
+}
+
+/// What was last known of each object that a pod refers to.
+#[derive(Default)]
+struct LastKnown(HashMap<ObjectKey, Known>);
+
+impl LastKnown {
+    /// Forgets an absence, which a new reference puts in doubt, and keeps an object.
+    fn retain_present(&mut self, key: &ObjectKey) {
+        if self.0.get(key).is_some_and(|known| known.object.is_none()) {
+            self.0.remove(key);
+        }
+    }
+}
+
+type Objects<F, C> = PodObjects<TtlStore<Logged<F, C>, C, Arc<dyn Ttl>>, ReferencesOf>;
+
+/// The objects of one kind that this node's pods refer to.
+pub(crate) struct ObjectCache<F, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    C: Clock + Clone,
+{
+    kind: ObjectKind,
+    node: Arc<str>,
+    clock: C,
+    ttl: Arc<dyn Ttl>,
+    default_ttl: i64,
+    policy: ObjectPolicy,
+    objects: Arc<Objects<F, C>>,
+    log: Arc<FetchLog>,
+    known: Mutex<LastKnown>,
+    /// Fetches that went on after their readers' deadline, one an object.
+    going_on: Arc<Mutex<HashSet<ObjectKey>>>,
+    tasks: TaskTracker,
+    /// Wakes the keeper: there are objects to fetch.
+    wanted: Notify,
+    metrics: Arc<ObjectMetrics>,
+}
+
+/// What an [`ObjectCache`] is made of.
+pub(crate) struct Parts<F, C> {
+    pub(crate) kind: ObjectKind,
+    pub(crate) node: Arc<str>,
+    pub(crate) fetch: F,
+    pub(crate) clock: C,
+    pub(crate) ttl: Arc<dyn Ttl>,
+    pub(crate) default_ttl: Duration,
+    pub(crate) policy: ObjectPolicy,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) metrics: Arc<ObjectMetrics>,
+}
+
+/// The objects of a list.
+#[derive(Debug)]
+pub struct ObjectList {
+    /// Those that are there.
+    pub items: Vec<Answer<KubeObject>>,
+    /// Those that are known to be absent, and how fresh that is.
+    pub absent: Vec<(ObjectKey, Freshness)>,
+    /// Those of which nothing is known yet, and why.
+    pub unknown: Vec<(ObjectKey, ReadError)>,
+}
+
+impl<F, C> ObjectCache<F, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    C: Clock + Clone,
+{
+    pub(crate) fn new(parts: Parts<F, C>) -> Self {
+        let log = Arc::new(FetchLog::new(parts.policy.backoff));
+        let observer: Arc<dyn FetchObserver> = Arc::clone(&parts.metrics) as _;
+        let fetch =
+            Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
+        let default_ttl = i64::try_from(parts.default_ttl.as_nanos()).unwrap_or(i64::MAX);
+        let store = TtlStore::new(fetch, parts.clock.clone(), Arc::clone(&parts.ttl), default_ttl);
+        Self {
+            kind: parts.kind,
+            node: parts.node,
+            clock: parts.clock,
+            ttl: parts.ttl,
+            default_ttl,
+            policy: parts.policy,
+            objects: Arc::new(PodObjects::new(store, ReferencesOf(parts.kind))),
+            log,
+            known: Mutex::default(),
+            going_on: Arc::default(),
+            tasks: parts.tasks,
+            wanted: Notify::new(),
+            metrics: parts.metrics,
+        }
+    }
+
+    /// A pod has come, or has changed.
+    pub(crate) fn register_pod(&self, pod: &Pod) {
+        let references = ReferencesOf(self.kind);
+        let identity = references.identity(pod);
+        let is_new = !self.objects.is_registered(identity);
+        let before = self.references_of(identity);
+        self.objects.register_pod(pod);
+        let after = self.references_of(identity);
+        for key in before.difference(&after) {
+            self.release(key);
+        }
+        for key in after.iter().filter(|key| is_new || !before.contains(*key)) {
+            self.log.retry_now(key);
+            self.known.lock().retain_present(key);
+        }
+        self.wanted.notify_one();
+    }
+
+    /// A pod is gone, or needs its objects no longer.
+    pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
+        let before = self.references_of(pod);
+        self.objects.unregister(pod);
+        for key in &before {
+            self.release(key);
+        }
+    }
+
+    pub(crate) fn is_registered(&self, pod: PodIdentity<'_>) -> bool {
+        self.objects.is_registered(pod)
+    }
+
+    /// Calls with the UID of each registered pod, and its namespace and name.
+    pub(crate) fn registered_pods(&self) -> Vec<(ObjectKey, String)> {
+        let mut pods = Vec::new();
+        self.objects.for_each_pod(|pod| pods.push((ObjectKey::new(pod.namespace, pod.name), pod.uid.to_owned())));
+        pods
+    }
+
+    fn references_of(&self, pod: PodIdentity<'_>) -> HashSet<ObjectKey> {
+        let mut keys = HashSet::new();
+        self.objects.for_each_reference(pod, |reference| {
+            keys.insert(ObjectKey::new(pod.namespace, reference.name));
+        });
+        keys
+    }
+
+    /// Forgets what is known of an object that no pod refers to any more.
+    fn release(&self, key: &ObjectKey) {
+        let mut known = self.known.lock();
+        // Under the lock: a read that ends now looks at the references under it too before it remembers.
+        if self.objects.references(key.namespace(), key.name()) == 0 {
+            known.0.remove(key);
+            drop(known);
+            self.log.forget(key);
+        }
+    }
+
+    fn remember(&self, key: &ObjectKey, object: Option<&Arc<KubeObject>>, confirmed: Freshness) {
+        if !self.policy.keep_last_known {
+            return;
+        }
+        let mut known = self.known.lock();
+        if self.objects.references(key.namespace(), key.name()) > 0 {
+            known.0.insert(key.clone(), Known { object: object.cloned(), confirmed });
+        }
+    }
+
+    fn last_known(&self, key: &ObjectKey) -> Option<Known> {
+        self.known.lock().0.get(key).cloned()
+    }
+
+    /// How many pods refer to the object.
+    pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {
+        self.objects.references(namespace, name)
+    }
+
+    /// Reads an object, for at most `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadError`] says; without a deadline of its own for those that are not known.
+    pub(crate) async fn read(
+        &self,
+        namespace: &str,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Answer<KubeObject>, ReadError> {
+        let result = self.read_inner(&ObjectKey::new(namespace, name), deadline).await;
+        self.metrics.read(&result);
+        result
+    }
+
+    async fn read_inner(&self, key: &ObjectKey, deadline: Duration) -> Result<Answer<KubeObject>, ReadError> {
+        if self.objects.references(key.namespace(), key.name()) == 0 {
+            return Err(self.not_referenced(key));
+        }
+        let began = self.clock.now();
+        if let Some(failure) = self.log.failure(key).filter(|failure| failure.retry_at > began) {
+            return self.answer_from_memory(key, &failure, Outcome::Held);
+        }
+        let was_held = self.last_known(key).is_some_and(|known| known.object.is_some());
+        let mut get = get(Arc::clone(&self.objects), key.clone());
+        let Ok(mut result) = tokio::time::timeout(deadline, &mut get).await else {
+            self.go_on(key, get);
+            let why = format!("no answer within {deadline:?}");
+            let since = self.log.failure(key).map_or(began, |earlier| earlier.since);
+            let failure = Failure::unreported(since, self.clock.now() + RETRY, why.into());
+            return self.answer_from_memory(key, &failure, Outcome::FetchFailed);
+        };
+        if self.policy.accept_older_versions && is_older_version(&result) {
+            result = self.accept_older(key, deadline, result).await;
+        }
+        match result {
+            Ok(read) => {
+                self.remember(key, Some(&read.object), read.freshness);
+                Ok(self.answer(key, read, began, was_held))
+            }
+            Err(GetError::NotFound { freshness, .. }) => {
+                self.remember(key, None, freshness);
+                Err(self.not_found(key, freshness))
+            }
+            Err(GetError::Fetch { source, .. }) => {
+                let unreported = || Failure::unreported(began, self.clock.now() + RETRY, source.to_string().into());
+                let failure = self.log.failure(key).unwrap_or_else(unreported);
+                self.answer_from_memory(key, &failure, Outcome::FetchFailed)
+            }
+            Err(_) => Err(self.not_referenced(key)),
+        }
+    }
+
+    /// Drops what is cached, as a new reference would, and reads again: the API server's word counts, not the number.
+    async fn accept_older(
+        &self,
+        key: &ObjectKey,
+        deadline: Duration,
+        refused: Result<Read<KubeObject>, GetError<F::Error>>,
+    ) -> Result<Read<KubeObject>, GetError<F::Error>> {
+        let store = self.objects.store();
+        store.add_reference(key.namespace(), key.name(), "");
+        store.delete_reference(key.namespace(), key.name(), "");
+        let get = get(Arc::clone(&self.objects), key.clone());
+        let Ok(result) = tokio::time::timeout(deadline, get).await else { return refused };
+        if let (Ok(before), Ok(after)) = (&refused, &result) {
+            let (before, after) = (before.object.resource_version(), after.object.resource_version());
+            let order = larder_objects::resource_version_order;
+            if order(after) < order(before) {
+                tracing::warn!(
+                    kind = self.kind_name(), object = %key, before, after,
+                    "resourceVersion went back: was the API server's etcd restored from a backup?"
+                );
+                self.metrics.version_went_back();
+            }
+        }
+        result
+    }
+
+    /// Lets a fetch go on that its reader does not wait for any more.
+    fn go_on(&self, key: &ObjectKey, get: impl Future<Output: Send> + Send + 'static) {
+        if !self.going_on.lock().insert(key.clone()) {
+            return;
+        }
+        let (key, going_on) = (key.clone(), Arc::clone(&self.going_on));
+        // Ended with the daemon: the tracker's owner drops what is left at the end.
+        self.tasks.spawn(async move {
+            // The source's own deadline bounds it.
+            let _ = get.await;
+            going_on.lock().remove(&key);
+        });
+    }
+
+    fn answer(&self, key: &ObjectKey, read: Read<KubeObject>, began: Timestamp, was_held: bool) -> Answer<KubeObject> {
+        let confirmed_now = read.freshness.confirmed_at >= began;
+        let outcome = match read.freshness.state {
+            FreshState::Stale { .. } => Outcome::FetchFailed,
+            FreshState::Fresh if !confirmed_now => Outcome::Held,
+            FreshState::Fresh if was_held => Outcome::Refreshed,
+            FreshState::Fresh => Outcome::Fetched,
+        };
+        let why = match read.freshness.state {
+            FreshState::Fresh => None,
+            FreshState::Stale { reason, .. } => {
+                let failure = self.log.failure(key);
+                Some(failure.map_or_else(|| reason.to_string(), |failure| failure.why.to_string()))
+            }
+        };
+        Answer {
+            fresh_until: Some(self.fresh_until(&read.freshness)),
+            object: read.object,
+            freshness: read.freshness,
+            outcome,
+            why,
+        }
+    }
+
+    /// The last known object, marked as stale; or that nothing is known.
+    fn answer_from_memory(
+        &self,
+        key: &ObjectKey,
+        failure: &Failure,
+        outcome: Outcome,
+    ) -> Result<Answer<KubeObject>, ReadError> {
+        let Some(Known { object, confirmed }) = self.last_known(key) else {
+            return Err(ReadError::Unknown {
+                what: format!("{} \"{key}\"", singular(self.kind.into())),
+                why: failure.why.to_string(),
+                retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
+            });
+        };
+        let fresh_until = self.fresh_until(&confirmed);
+        let state = FreshState::Stale {
+            since: fresh_until.min(failure.since),
+            reason: StaleReason::FetchFailed { class: failure.class },
+        };
+        let freshness = Freshness { state, ..confirmed };
+        let Some(object) = object else { return Err(self.not_found(key, freshness)) };
+        Ok(Answer {
+            object,
+            freshness,
+            fresh_until: Some(fresh_until),
+            outcome,
+            why: Some(failure.why.to_string()),
+        })
+    }
+
+    fn fresh_until(&self, freshness: &Freshness) -> Timestamp {
+        let ttl = self.ttl.object_ttl().unwrap_or(self.default_ttl);
+        freshness.confirmed_at.saturating_add_nanos(ttl.into())
+    }
+
+    fn not_referenced(&self, key: &ObjectKey) -> ReadError {
+        ReadError::NotReferenced {
+            kind: self.kind.into(),
+            namespace: key.namespace().to_owned(),
+            name: key.name().to_owned(),
+            node: self.node.to_string(),
+        }
+    }
+
+    fn not_found(&self, key: &ObjectKey, freshness: Freshness) -> ReadError {
+        ReadError::NotFound {
+            kind: self.kind.into(),
+            namespace: key.namespace().to_owned(),
+            name: key.name().to_owned(),
+            freshness,
+        }
+    }
+
+    fn kind_name(&self) -> &'static str {
+        larder_kube::Kind::from(self.kind).resource()
+    }
+
+    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`.
+    pub(crate) async fn list(&self, wanted: impl Fn(&ObjectKey) -> bool, deadline: Duration) -> ObjectList {
+        let mut keys: Vec<_> = self.objects.store().snapshot().into_iter().map(|status| status.key).collect();
+        keys.retain(|key| wanted(key));
+        keys.sort_unstable();
+        let reads = keys.into_iter().map(|key| async move {
+            let result = self.read(key.namespace(), key.name(), deadline).await;
+            (key, result)
+        });
+        let results: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
+        let mut list = ObjectList { items: Vec::with_capacity(results.len()), absent: Vec::new(), unknown: Vec::new() };
+        for (key, result) in results {
+            match result {
+                Ok(answer) => list.items.push(answer),
+                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, freshness)),
+                // Its last pod went while the list was made.
+                Err(ReadError::NotReferenced { .. }) => {}
+                Err(error) => list.unknown.push((key, error)),
+            }
+        }
+        list
+    }
+
+    /// The state of every object that pods refer to; nothing is fetched for it.
+    pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
+        let mut all = self.objects.store().snapshot();
+        for status in &mut all {
+            // Dropped by a new reference, and kept here: it is stale, not unknown.
+            if matches!(status.state, ObjectState::NotFetched)
+                && let Some(known) = self.last_known(&status.key)
+                && known.object.is_some()
+            {
+                let reason = StaleReason::FetchFailed { class: "not_fetched_yet" };
+                let state = FreshState::Stale { since: self.clock.now(), reason };
+                status.state = ObjectState::Present(Freshness { state, ..known.confirmed });
+            }
+        }
+        all
+    }
+
+    pub(crate) fn log(&self) -> &FetchLog {
+        &self.log
+    }
+
+    /// Fetches what pods refer to and nobody has read yet, until the token is cancelled.
+    pub(crate) async fn keep(&self, every: Duration, deadline: Duration, token: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = self.wanted.notified() => {}
+                () = tokio::time::sleep(every) => {}
+            }
+            let missing = self.objects.store().snapshot().into_iter().filter(|status| {
+                matches!(status.state, ObjectState::NotFetched) && !status.fetching
+            });
+            let reads = missing.map(|status| async move {
+                let key = status.key;
+                // What came of it stands in the log and in the metrics.
+                let _ = self.read(key.namespace(), key.name(), deadline).await;
+            });
+            let all = stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>();
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = all => {}
+            }
+        }
+    }
+}
+
+/// A read of the cache that owns all that it needs, so that it can go on without its reader.
+fn get<F, C>(
+    objects: Arc<Objects<F, C>>,
+    key: ObjectKey,
+) -> Pin<Box<dyn Future<Output = Result<Read<KubeObject>, GetError<F::Error>>> + Send>>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    C: Clock + Clone,
+{
+    Box::pin(async move { objects.get_object(key.namespace(), key.name()).await })
+}
+
+fn is_older_version<E>(result: &Result<Read<KubeObject>, GetError<E>>) -> bool {
+    let stale = |read: &Read<KubeObject>| {
+        matches!(read.freshness.state, FreshState::Stale { reason: StaleReason::OlderVersion, .. })
+    };
+    result.as_ref().is_ok_and(stale)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! How a node's larder is doing: each source, what is held, and whether something is degraded.
+//!
+//! This is also the answer of the local API's `/larder/v1/status`: names in camel case, times in RFC 3339.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a node's larder is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// larder's version.
+    pub version: String,
+    /// The node's name.
+    pub node: String,
+    /// When this larder started.
+    pub started_at: Timestamp,
+    /// What is not as it should be, each in a line; empty if all is well.
+    pub degraded: Vec<String>,
+    /// The sources, in the order in which data flows.
+    pub sources: Vec<SourceReport>,
+    /// What is held.
+    pub counts: Counts,
+}
+
+/// How one source is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceReport {
+    /// What it is the source of: `pods`, `node`, `secrets`, `configmaps` or `runtime`.
+    pub name: String,
+    /// Where it is: an address, a directory, a socket.
+    pub from: String,
+    /// How it is doing.
+    pub state: SourceState,
+    /// When it last said anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_contact: Option<Timestamp>,
+    /// How long ago that was, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// The last thing that went wrong, kept when all is well again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<Timestamp>,
+}
+
+/// The state of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum SourceState {
+    /// It has not answered yet, and nothing went wrong so far.
+    Starting,
+    /// It answers.
+    Ok,
+    /// It does not answer; what is held of it is stale, if anything is.
+    Failing,
+    /// It was not asked yet: nothing of it was needed.
+    Idle,
+    /// This larder runs without it.
+    Off,
+}
+
+impl SourceState {
+    /// Its name on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ok => "ok",
+            Self::Failing => "failing",
+            Self::Idle => "idle",
+            Self::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for SourceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What is held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Counts {
+    /// Pods of this node.
+    pub pods: u64,
+    /// Those of them whose objects are held: terminal ones have released theirs.
+    pub pods_registered: u64,
+    /// Secrets.
+    pub secrets: ObjectCounts,
+    /// ConfigMaps.
+    pub config_maps: ObjectCounts,
+    /// Containers, as the runtime has them.
+    pub containers: ContainerCounts,
+    /// Newer-than waits that are open.
+    pub open_waits: u64,
+}
+
+/// Objects of a kind. `referenced` is the sum of the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectCounts {
+    /// That pods of this node refer to.
+    pub referenced: u64,
+    /// Held and fresh.
+    pub fresh: u64,
+    /// Held and stale.
+    pub stale: u64,
+    /// Known to be absent.
+    pub absent: u64,
+    /// Not known yet.
+    pub unknown: u64,
+}
+
+/// Containers by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerCounts {
+    /// Running.
+    pub running: u64,
+    /// Exited.
+    pub exited: u64,
+    /// Created and not started.
+    pub created: u64,
+    /// In a state that the runtime does not know, or larder does not.
+    pub unknown: u64,
+}
+
+impl ContainerCounts {
+    /// All of them.
+    pub const fn total(&self) -> u64 {
+        self.running + self.exited + self.created + self.unknown
+    }
+}
+
+/// One of the checks behind `/readyz` and `/livez`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was checked.
+    pub name: &'static str,
+    /// Why it failed; `None` if it passed.
+    pub failure: Option<String>,
+}
