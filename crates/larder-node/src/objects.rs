@@ -91,7 +91,17 @@ impl LastKnown {
     }
 }
 
-type Objects<F, C> = PodObjects<TtlStore<Logged<F, C>, C, Arc<dyn Ttl>>, ReferencesOf>;
+/// The TTL that the node's annotation sets, whatever the node's source is.
+#[derive(Clone)]
+pub(crate) struct NodeTtl(pub(crate) Arc<dyn Ttl>);
+
+impl Ttl for NodeTtl {
+    fn object_ttl(&self) -> Option<i64> {
+        self.0.object_ttl()
+    }
+}
+
+type Objects<F, C> = PodObjects<TtlStore<Logged<F, C>, C, NodeTtl>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
 pub(crate) struct ObjectCache<F, C>
@@ -103,7 +113,7 @@ where
     kind: ObjectKind,
     node: Arc<str>,
     clock: C,
-    ttl: Arc<dyn Ttl>,
+    ttl: NodeTtl,
     default_ttl: i64,
     policy: ObjectPolicy,
     objects: Arc<Objects<F, C>>,
@@ -123,7 +133,7 @@ pub(crate) struct Parts<F, C> {
     pub(crate) node: Arc<str>,
     pub(crate) fetch: F,
     pub(crate) clock: C,
-    pub(crate) ttl: Arc<dyn Ttl>,
+    pub(crate) ttl: NodeTtl,
     pub(crate) default_ttl: Duration,
     pub(crate) policy: ObjectPolicy,
     pub(crate) tasks: TaskTracker,
@@ -153,7 +163,7 @@ where
         let fetch =
             Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
         let default_ttl = i64::try_from(parts.default_ttl.as_nanos()).unwrap_or(i64::MAX);
-        let store = TtlStore::new(fetch, parts.clock.clone(), Arc::clone(&parts.ttl), default_ttl);
+        let store = TtlStore::new(fetch, parts.clock.clone(), parts.ttl.clone(), default_ttl);
         Self {
             kind: parts.kind,
             node: parts.node,
