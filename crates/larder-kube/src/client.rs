@@ -4,6 +4,7 @@ use crate::arrivals::Arrivals;
 use crate::connect::{Origin, absolute, credentials};
 use crate::error::{DecodeProblem, KubeError, Target, causes};
 use crate::fetch::KubeFetch;
+use crate::listwatch::encode;
 use crate::node::Node;
 use crate::object::ObjectKind;
 use crate::options::KubeOptions;
@@ -42,7 +43,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 /// # Example
 ///
 /// ```no_run
-/// # async fn example() -> Result<(), larder_kube::KubeError> {
+/// # let _ = async {
 /// use larder_kube::{KubeClient, KubeOptions, NodeCheck};
 ///
 /// let client = KubeClient::from_kubeconfig("/etc/kubernetes/kubelet.conf", None, KubeOptions::default()).await?;
@@ -50,8 +51,8 @@ const RENEWAL: Duration = Duration::from_secs(10);
 ///     NodeCheck::Found(node) => println!("{} is there", node.name()),
 ///     NodeCheck::Unknown(error) => println!("not known yet: {error}"),
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<(), larder_kube::KubeError>(())
+/// # };
 /// ```
 #[derive(Clone)]
 pub struct KubeClient {
@@ -391,21 +392,8 @@ fn seconds(header: &str) -> Option<Duration> {
     header.trim().parse::<u32>().ok().map(|asked| Duration::from_secs(asked.into()))
 }
 
-/// A name as one segment of a path; none where it cannot be one.
-///
-/// The characters of valid names and those that stand for themselves in a path are taken as they are, all others are
-/// percent-encoded; what would change the path is refused, as client-go does.
+/// A name as one segment of a path; none where it would be more or less than that. So does client-go refuse it.
 pub(crate) fn segment(name: &str) -> Option<String> {
-    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) {
-        return None;
-    }
-    let mut path = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            path.push(char::from(byte));
-        } else {
-            path.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    Some(path)
+    let is_segment = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%']);
+    is_segment.then(|| encode(name))
 }

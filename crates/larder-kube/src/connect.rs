@@ -14,7 +14,7 @@ use std::time::Duration;
 use tower::{BoxError, ServiceBuilder};
 
 /// The longest that reading credentials may take; a credential plugin may have to ask its own server.
-const CREDENTIALS: Duration = Duration::from_secs(60);
+const CREDENTIALS: Duration = Duration::from_mins(1);
 
 /// Idle connections that are kept to a server, and for how long.
 const IDLE_CONNECTIONS: usize = 4;

@@ -231,14 +231,15 @@ impl Watch {
     }
 }
 
-/// A value of a query, percent-encoded.
+/// A value for a path or a query: what does not stand for itself in one is percent-encoded.
 pub(crate) fn encode(value: &str) -> String {
+    let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0').to_ascii_uppercase();
     let mut encoded = String::with_capacity(value.len());
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            encoded.extend(['%', digit(byte >> 4), digit(byte & 15)]);
         }
     }
     encoded

@@ -55,13 +55,13 @@ impl Default for KubeOptions {
             connect_timeout: Duration::from_secs(10),
             dead_link_timeout: Duration::from_secs(30),
             fetch_deadline: Duration::from_secs(10),
-            list_deadline: Duration::from_secs(60),
+            list_deadline: Duration::from_mins(1),
             watch_deadline: Duration::from_secs(30),
-            watch_timeout: Duration::from_secs(30 * 60),
+            watch_timeout: Duration::from_mins(30),
             idle_timeout: Duration::from_secs(150),
             backoff_initial: Duration::from_millis(500),
             backoff_max: Duration::from_secs(30),
-            retry_after_max: Duration::from_secs(120),
+            retry_after_max: Duration::from_mins(2),
             forbidden_grace: Duration::from_secs(10),
             page_size: 250,
             max_object_bytes: 8 << 20,
@@ -92,7 +92,7 @@ impl KubeOptions {
             if duration.is_zero() {
                 return invalid(field, "must be longer than nothing");
             }
-            if duration > Duration::from_secs(7 * 24 * 3600) {
+            if duration > Duration::from_hours(7 * 24) {
                 return invalid(field, "must not be longer than a week");
             }
         }

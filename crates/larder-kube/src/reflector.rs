@@ -244,13 +244,13 @@ impl<T: Held> Reflector<T> {
         let version = advanced(at, held.resource_version());
         if version.is_some() {
             let (namespace, name) = (held.namespace(), held.name());
-            if !(self.belongs)(&object, &self.node) {
-                self.writer.remove(namespace, name);
-            } else {
+            if (self.belongs)(&object, &self.node) {
                 if T::KIND == Kind::Pod && self.reader.get(namespace, name).is_none() {
                     self.client.note_pod(namespace);
                 }
                 self.writer.set(Arc::new(object));
+            } else {
+                self.writer.remove(namespace, name);
             }
         }
         Ok(version)

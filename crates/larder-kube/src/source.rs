@@ -126,7 +126,7 @@ struct Shared<T> {
 /// `kind` of source is what [`Freshness::source`] will say, such as [`Source::Watch`].
 ///
 /// ```
-/// use larder_clock::{Clock, VirtualClock};
+/// use larder_clock::VirtualClock;
 /// use larder_kube::{Pod, source};
 /// use std::sync::Arc;
 ///
