@@ -7,13 +7,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=proto/{DEFINITION}");
     println!("cargo:rerun-if-changed=build.rs");
 
-    let descriptors = protox::compile([DEFINITION], ["proto"])?;
+    let mut descriptors = protox::compile([DEFINITION], ["proto"])?;
+    for file in &mut descriptors.file {
+        // The definition's comments are written for readers of protobuf; indented ones would become Rust doctests.
+        file.source_code_info = None;
+    }
     tonic_prost_build::configure()
         .build_client(true)
         .build_server(std::env::var_os("CARGO_FEATURE_SERVER").is_some())
         .build_transport(false)
-        // The definition's comments are written for readers of protobuf; indented ones would become Rust doctests.
-        .disable_comments(["."])
         .compile_fds(descriptors)?;
     Ok(())
 }

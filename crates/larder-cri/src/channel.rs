@@ -1,0 +1,152 @@
+//! The connection to the runtime, and what a failed call says about it.
+
+use crate::endpoint::Endpoint;
+use crate::options::CriOptions;
+use hyper_util::rt::TokioIo;
+use larder_pleg::{RuntimeCall, RuntimeError};
+use std::error::Error;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::net::UnixStream;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+use tower::service_fn;
+
+/// The longest text of a runtime that goes into an error, in bytes.
+const LONGEST_REASON: usize = 512;
+
+/// A channel that connects when it is first used, and again whenever the connection is gone. Each connection is counted.
+///
+/// To be called within a tokio runtime: the channel's worker runs there until the last clone is dropped.
+pub(crate) fn channel(endpoint: &Endpoint, options: &CriOptions, connections: &Arc<AtomicU64>) -> Channel {
+    let path: Arc<Path> = endpoint.path().into();
+    let connections = Arc::clone(connections);
+    // The address only fills the `:authority` of requests. A list may be megabytes: with the windows of the default, it
+    // would take a round trip for each 64 KiB.
+    tonic::transport::Endpoint::from_static("http://localhost")
+        .connect_timeout(options.connect_timeout)
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(2 << 20)
+        .connect_with_connector_lazy(service_fn(move |_| {
+            let (path, connections) = (Arc::clone(&path), Arc::clone(&connections));
+            async move {
+                let stream = UnixStream::connect(&*path).await?;
+                // A plain count: nothing else is read on the strength of it.
+                connections.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, io::Error>(TokioIo::new(stream))
+            }
+        }))
+}
+
+/// Turns a failed call into the error that says what to do.
+pub(crate) async fn explain(status: Status, call: RuntimeCall, endpoint: &Endpoint) -> RuntimeError {
+    let call = Arc::new(call);
+    let at = || Arc::from(endpoint.to_string());
+    if let Some(error) = cause::<io::Error>(&status) {
+        return RuntimeError::Unavailable { call, endpoint: at(), reason: advise(endpoint.path(), error).await.into() };
+    }
+    let reason = shorten(status.message());
+    match status.code() {
+        Code::NotFound => RuntimeError::NotFound { call, reason },
+        Code::Unimplemented => {
+            let reason = format!(
+                "{reason}; containerd answers so when its CRI plugin is disabled or has failed to load, or when it is older \
+                 than 1.6"
+            );
+            RuntimeError::NotCri { call, endpoint: at(), reason: reason.into() }
+        }
+        // Not the runtime's answer but the connection's.
+        _ if status.source().is_some() => {
+            let reason = chain(&status);
+            if is_protocol_error(&reason) {
+                let reason = format!("it does not speak gRPC ({reason}); is it the socket of another program?").into();
+                RuntimeError::NotCri { call, endpoint: at(), reason }
+            } else {
+                RuntimeError::Unavailable { call, endpoint: at(), reason: reason.into() }
+            }
+        }
+        Code::Unavailable => RuntimeError::Unavailable { call, endpoint: at(), reason },
+        Code::OutOfRange => {
+            let reason = format!("{reason}; raise the size limit of answers if the node has that many containers");
+            RuntimeError::BadResponse { call, reason: reason.into() }
+        }
+        code => RuntimeError::Failed { call, code: name(code), reason },
+    }
+}
+
+/// The first error of that type among the sources of a status.
+fn cause<E: Error + 'static>(status: &Status) -> Option<&E> {
+    let mut source = status.source();
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// The innermost of the sources, which says what happened where the outer ones say only that something did.
+fn chain(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    let mut source = status.source();
+    while let Some(error) = source {
+        text = error.to_string();
+        source = error.source();
+    }
+    shorten(&text).to_string()
+}
+
+fn is_protocol_error(reason: &str) -> bool {
+    ["frame with invalid size", "http2 error", "protocol error", "PROTOCOL_ERROR", "FRAME_SIZE_ERROR"]
+        .iter()
+        .any(|sign| reason.contains(sign))
+}
+
+async fn advise(path: &Path, error: &io::Error) -> String {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such socket; is the runtime started?",
+        io::ErrorKind::PermissionDenied => "root, or the group that owns the socket, may connect to it",
+        io::ErrorKind::ConnectionRefused if !is_socket(path).await => return "it is not a socket".into(),
+        io::ErrorKind::ConnectionRefused => "nothing listens on the socket; is the runtime running?",
+        _ => return error.to_string(),
+    };
+    format!("{error}: {advice}")
+}
+
+async fn is_socket(path: &Path) -> bool {
+    tokio::fs::metadata(path).await.is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+fn shorten(text: &str) -> Arc<str> {
+    let mut end = LONGEST_REASON.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    if end == text.len() { text.into() } else { format!("{}…", &text[..end]).into() }
+}
+
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "Ok",
+        Code::Cancelled => "Cancelled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}

@@ -1,0 +1,339 @@
+//! The client: CRI calls, each with its deadline, put together to what the PLEG asks for.
+
+use crate::channel::{channel, explain};
+use crate::convert::{self, Listing};
+use crate::endpoint::Endpoint;
+use crate::error::CriError;
+use crate::labels;
+use crate::observe::{CriObserver, CriStats, NoObserver};
+use crate::options::CriOptions;
+use crate::proto;
+use crate::proto::runtime_service_client::RuntimeServiceClient;
+use larder_pleg::{ContainerStatus, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod, SandboxState};
+use larder_pod_status::PodUid;
+use parking_lot::Mutex;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Response, Status};
+use tracing::{debug, info};
+
+/// A container runtime that speaks CRI v1 over a Unix socket. See the [crate's documentation](crate) for what it promises.
+///
+/// A clone shares the connection and the counts.
+#[derive(Clone)]
+pub struct CriRuntime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    endpoint: Endpoint,
+    options: CriOptions,
+    client: RuntimeServiceClient<Channel>,
+    observer: Arc<dyn CriObserver>,
+    connections: Arc<AtomicU64>,
+    skipped_sandboxes: AtomicU64,
+    skipped_containers: AtomicU64,
+    /// What the runtime said it is, and how many connections had been made by then: after a further one it may be another.
+    version: Mutex<Option<(u64, Arc<RuntimeVersion>)>>,
+}
+
+/// What a runtime says it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RuntimeVersion {
+    /// Its name, such as `containerd`: what stands in front of its container identifiers.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The version of the CRI that it speaks, such as `v1`.
+    pub api_version: String,
+}
+
+impl CriRuntime {
+    /// A client that connects when it is first used, for a runtime that need not be there yet. To be called within a tokio
+    /// runtime.
+    ///
+    /// # Errors
+    ///
+    /// If an option cannot work; see [`CriOptions::validate`].
+    pub fn new(endpoint: Endpoint, options: CriOptions) -> Result<Self, CriError> {
+        Self::with_observer(endpoint, options, Arc::new(NoObserver))
+    }
+
+    /// As [`new`](Self::new), with its measurements going to `observer`.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_observer(
+        endpoint: Endpoint,
+        options: CriOptions,
+        observer: Arc<dyn CriObserver>,
+    ) -> Result<Self, CriError> {
+        options.validate()?;
+        let connections = Arc::new(AtomicU64::new(0));
+        let client = RuntimeServiceClient::new(channel(&endpoint, &options, &connections))
+            .max_decoding_message_size(options.max_message_size);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                endpoint,
+                options,
+                client,
+                observer,
+                connections,
+                skipped_sandboxes: AtomicU64::new(0),
+                skipped_containers: AtomicU64::new(0),
+                version: Mutex::new(None),
+            }),
+        })
+    }
+
+    /// A client of a runtime that is there: connects, and asks what it is.
+    ///
+    /// # Errors
+    ///
+    /// If an option cannot work, or the runtime does not answer, or what answers is no runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it closes the connection.
+    pub async fn connect(endpoint: Endpoint, options: CriOptions) -> Result<Self, CriError> {
+        let runtime = Self::new(endpoint, options)?;
+        let version = runtime.version().await?;
+        info!(endpoint = %runtime.inner.endpoint, runtime = version.name, version = version.version, "connected to the container runtime");
+        Ok(runtime)
+    }
+
+    /// Where the runtime listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.inner.endpoint
+    }
+
+    /// What the runtime says it is; asked once for each connection.
+    ///
+    /// # Errors
+    ///
+    /// If the runtime does not answer, or is none.
+    pub async fn version(&self) -> Result<Arc<RuntimeVersion>, RuntimeError> {
+        if let Some(version) = self.inner.known_version() {
+            return Ok(version);
+        }
+        let request = proto::VersionRequest { version: "v1".into() };
+        let mut client = self.inner.client.clone();
+        let answer = self
+            .inner
+            .call(
+                Call { method: "Version", pod: None, object: None },
+                self.inner.options.status_timeout,
+                client.version(request),
+            )
+            .await?;
+        let version = Arc::new(RuntimeVersion {
+            name: answer.runtime_name,
+            version: answer.runtime_version,
+            api_version: answer.runtime_api_version,
+        });
+        Ok(self.inner.keep_version(version))
+    }
+
+    /// What has been counted so far.
+    pub fn stats(&self) -> CriStats {
+        // Plain counts.
+        CriStats {
+            connections: self.inner.connections.load(Ordering::Relaxed),
+            skipped_sandboxes: self.inner.skipped_sandboxes.load(Ordering::Relaxed),
+            skipped_containers: self.inner.skipped_containers.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl fmt::Debug for CriRuntime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CriRuntime")
+            .field("endpoint", &self.inner.endpoint)
+            .field("options", &self.inner.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime for CriRuntime {
+    async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
+        self.version().await?;
+        let listing = self.inner.list(None).await?;
+        Ok(self.inner.count_skipped(listing).pods)
+    }
+
+    async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
+        self.version().await?;
+        let of_pod = |listing: Listing| listing.pods.into_iter().find(|pod| pod.uid == *uid);
+        if let Some(pod) = of_pod(self.inner.list(Some(uid)).await?) {
+            return Ok(Some(pod));
+        }
+        // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
+        // only of the whole list, so that the lists of one and of all never contradict each other.
+        let listing = self.inner.list(None).await?;
+        Ok(of_pod(self.inner.count_skipped(listing)))
+    }
+
+    async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+        let version = self.version().await?;
+        let mut status = PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
+        for (at, sandbox) in pod.sandboxes.iter().enumerate() {
+            let Some(sandbox) = self.inner.sandbox_status(pod, &sandbox.id).await? else { continue };
+            let sandbox = convert::sandbox_status(sandbox);
+            // Only the newest sandbox has a say; if that is gone, none has.
+            if at == 0 && sandbox.state == SandboxState::Ready {
+                status.active_sandbox_id = Some(sandbox.id.clone());
+                if convert::are_addresses(&sandbox.ips) {
+                    status.ips.clone_from(&sandbox.ips);
+                } else {
+                    info!(pod.uid = %pod.uid, sandbox = sandbox.id, ips = ?sandbox.ips, "the sandbox has something else than addresses");
+                }
+            }
+            status.sandboxes.push(sandbox);
+        }
+        for container in &pod.containers {
+            let Some(answer) = self.inner.container_status(pod, &container.id).await? else { continue };
+            status.containers.push(convert::container_status(&version.name, &container.sandbox_id, answer));
+        }
+        status.containers.sort_by_key(|container: &ContainerStatus| Reverse(container.created_at));
+        Ok(status)
+    }
+}
+
+impl Inner {
+    fn known_version(&self) -> Option<Arc<RuntimeVersion>> {
+        // Relaxed: a connection that is counted too late for this call is noticed by the next.
+        let connections = self.connections.load(Ordering::Relaxed);
+        let version = self.version.lock();
+        version.as_ref().filter(|(at, _)| *at == connections).map(|(_, version)| Arc::clone(version))
+    }
+
+    fn keep_version(&self, version: Arc<RuntimeVersion>) -> Arc<RuntimeVersion> {
+        let connections = self.connections.load(Ordering::Relaxed);
+        let mut known = self.version.lock();
+        *known = Some((connections, Arc::clone(&version)));
+        version
+    }
+
+    /// Lists the sandboxes, then the containers: what is created in between shows without its sandbox rather than not at
+    /// all.
+    async fn list(&self, uid: Option<&PodUid>) -> Result<Listing, RuntimeError> {
+        let timeout = self.options.list_timeout;
+        let labels: HashMap<_, _> = uid.iter().map(|uid| (labels::POD_UID.to_owned(), uid.to_string())).collect();
+        let call = |method| Call { method, pod: uid.map(|uid| (uid, "", "")), object: None };
+
+        let filter = proto::PodSandboxFilter { label_selector: labels.clone(), ..Default::default() };
+        let request = proto::ListPodSandboxRequest { filter: Some(filter) };
+        let mut client = self.client.clone();
+        let sandboxes = self.call(call("ListPodSandbox"), timeout, client.list_pod_sandbox(request)).await?;
+
+        let filter = proto::ContainerFilter { label_selector: labels, ..Default::default() };
+        let request = proto::ListContainersRequest { filter: Some(filter) };
+        let containers = self.call(call("ListContainers"), timeout, client.list_containers(request)).await?;
+        Ok(convert::group(sandboxes.items, containers.containers))
+    }
+
+    fn count_skipped(&self, listing: Listing) -> Listing {
+        let before = self.skipped_sandboxes.swap(listing.skipped_sandboxes, Ordering::Relaxed)
+            + self.skipped_containers.swap(listing.skipped_containers, Ordering::Relaxed);
+        let now = listing.skipped_sandboxes + listing.skipped_containers;
+        if now != before {
+            debug!(
+                sandboxes = listing.skipped_sandboxes,
+                containers = listing.skipped_containers,
+                "left out what does not say which pod it is of"
+            );
+        }
+        listing
+    }
+
+    /// The status of a sandbox; none if it is gone.
+    async fn sandbox_status(
+        &self,
+        pod: &RuntimePod,
+        id: &str,
+    ) -> Result<Option<proto::PodSandboxStatus>, RuntimeError> {
+        let call = Call::of("PodSandboxStatus", pod, id);
+        let request = proto::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
+        let mut client = self.client.clone();
+        let answer = self.call(call, self.options.status_timeout, client.pod_sandbox_status(request)).await;
+        unless_gone(call, answer.map(|answer| answer.status))
+    }
+
+    /// The status of a container; none if it is gone.
+    async fn container_status(
+        &self,
+        pod: &RuntimePod,
+        id: &str,
+    ) -> Result<Option<proto::ContainerStatus>, RuntimeError> {
+        let call = Call::of("ContainerStatus", pod, id);
+        let request = proto::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
+        let mut client = self.client.clone();
+        let answer = self.call(call, self.options.status_timeout, client.container_status(request)).await;
+        unless_gone(call, answer.map(|answer| answer.status))
+    }
+
+    /// Waits for the answer to a call, no longer than `timeout`.
+    async fn call<T>(
+        &self,
+        call: Call<'_>,
+        timeout: Duration,
+        answer: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, RuntimeError> {
+        let began = Instant::now();
+        let result = match tokio::time::timeout(timeout, answer).await {
+            Ok(Ok(answer)) => Ok(answer.into_inner()),
+            Ok(Err(status)) => Err(explain(status, call.name(), &self.endpoint).await),
+            Err(_) => Err(RuntimeError::TimedOut { call: Arc::new(call.name()), after: timeout }),
+        };
+        self.observer.call(call.method, result.as_ref().map_or_else(RuntimeError::kind, |_| "ok"), began.elapsed());
+        result
+    }
+}
+
+/// Which call, and of what: what an error is told if there is one.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    method: &'static str,
+    /// UID, namespace and name.
+    pod: Option<(&'a PodUid, &'a str, &'a str)>,
+    object: Option<&'a str>,
+}
+
+impl<'a> Call<'a> {
+    fn of(method: &'static str, pod: &'a RuntimePod, object: &'a str) -> Self {
+        Self { method, pod: Some((&pod.uid, &pod.namespace, &pod.name)), object: Some(object) }
+    }
+
+    fn name(self) -> RuntimeCall {
+        let mut call = RuntimeCall::new(self.method);
+        if let Some((uid, namespace, name)) = self.pod {
+            call = call.in_pod(PodName { uid: uid.clone(), namespace: namespace.into(), name: name.into() });
+        }
+        if let Some(object) = self.object {
+            call = call.of(object);
+        }
+        call
+    }
+}
+
+/// What was listed a moment ago and is not found now has been removed since, which is nothing to fail for. An answer without
+/// a status is.
+fn unless_gone<S>(call: Call<'_>, answer: Result<Option<S>, RuntimeError>) -> Result<Option<S>, RuntimeError> {
+    match answer {
+        Ok(None) => Err(RuntimeError::BadResponse { call: Arc::new(call.name()), reason: "it has no status".into() }),
+        Err(error) if error.is_not_found() => Ok(None),
+        answer => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests;
