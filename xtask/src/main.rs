@@ -1,2 +1,52 @@
-//! The project's own commands.
-fn main() {}
+//! The project's own commands: `cargo xtask test` runs everything that CI runs; `cargo xtask --help` lists the rest.
+
+mod checkout;
+mod mutants;
+mod readme;
+mod shell;
+mod test;
+mod testbed;
+mod tools;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// larder's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run everything that CI runs, installing and starting what it needs.
+    Test(test::Arguments),
+    /// Run the commands that README.md shows, and compare what they print with what it says they print.
+    Readme(readme::Arguments),
+    /// A real node to try things on: etcd, kube-apiserver, containerd and runc, on loopback.
+    Testbed(testbed::Arguments),
+    /// Change the caches' code one place at a time, and see whether the tests notice.
+    Mutants(mutants::Arguments),
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Test(arguments) => test::run(&arguments),
+        Command::Readme(arguments) => readme::run(&arguments),
+        Command::Testbed(arguments) => testbed::run(&arguments),
+        Command::Mutants(arguments) => mutants::run(&arguments),
+    }
+}

@@ -1,0 +1,121 @@
+//! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
+
+use super::Step;
+use crate::{checkout, readme, shell, tools};
+use anyhow::{Context as _, Result, bail};
+use std::path::Path;
+
+/// Every step.
+pub(super) const ALL: &[Step] = &[
+    Step { name: "fmt", about: "the code is formatted", run: fmt },
+    Step { name: "msrv", about: "the toolchain is not older than the stated one, and clippy knows it", run: msrv },
+    Step { name: "deny", about: "licences, sources and duplicates of what we depend on", run: deny },
+    Step { name: "clippy", about: "no lint is broken", run: clippy },
+    Step { name: "slim", about: "the binary that a node runs builds without the demo", run: slim },
+    Step {
+        name: "unit",
+        about: "unit, property and integration tests, and every example in the documentation",
+        run: unit,
+    },
+    Step { name: "docs", about: "the documentation builds without a broken link", run: docs },
+    Step { name: "shuttle", about: "the hand-written waits and locks, under many schedules", run: shuttle },
+    Step { name: "oracle", about: "the originals' driver: go vet and its own tests", run: oracle },
+    Step { name: "testbed", about: "larder on a real node: API server, etcd, containerd", run: testbed },
+    Step { name: "readme", about: "what README.md shows is what one sees", run: readme_check },
+];
+
+fn fmt() -> Result<()> {
+    shell::run(shell::cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Result<()> {
+    let arguments = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    shell::run(shell::cargo().args(arguments))
+}
+
+fn deny() -> Result<()> {
+    let deny = tools::CARGO_DENY.install()?;
+    // Advisories come from a repository of their own, which a check without network has not.
+    shell::run(shell::program_in(&deny, checkout::root()).args([
+        "--locked",
+        "--all-features",
+        "check",
+        "--hide-inclusion-graph",
+        "bans",
+        "licenses",
+        "sources",
+    ]))
+}
+
+/// `rust-version` is what cargo refuses older compilers by, and what clippy's `incompatible_msrv` goes by.
+fn msrv() -> Result<()> {
+    let metadata = shell::output(shell::cargo().args(["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
+    let compiler = shell::output(shell::program_in(Path::new("rustc"), checkout::root()).arg("--version"))?;
+    let compiler = compiler.split(' ').nth(1).with_context(|| format!("read the version in {compiler:?}"))?;
+    for package in metadata["packages"].as_array().context("cargo metadata without packages")? {
+        let name = package["name"].as_str().unwrap_or_default();
+        let stated = package["rust_version"].as_str().with_context(|| format!("{name} states no rust-version"))?;
+        if version(stated)? > version(compiler)? {
+            bail!("{name} needs Rust {stated}; this is {compiler}");
+        }
+    }
+    println!("Rust {compiler}");
+    Ok(())
+}
+
+/// Major and minor version.
+fn version(text: &str) -> Result<(u32, u32)> {
+    let mut parts = text.split(['.', '-']);
+    let mut next = || parts.next().and_then(|part| part.parse().ok()).with_context(|| format!("version {text:?}"));
+    Ok((next()?, next()?))
+}
+
+fn slim() -> Result<()> {
+    shell::run(shell::cargo().args(["build", "--locked", "--package", "larder", "--no-default-features"]))
+}
+
+fn unit() -> Result<()> {
+    shell::run(shell::cargo().args(["test", "--locked", "--workspace"]))
+}
+
+fn docs() -> Result<()> {
+    shell::run(shell::cargo().args(["doc", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn shuttle() -> Result<()> {
+    // Another flag means that everything is built anew, so it gets a folder of its own.
+    let mut tests = shell::cargo();
+    tests
+        .args(["test", "--locked", "--package", "larder-objects", "--package", "larder-pod-status"])
+        .env("RUSTFLAGS", "--cfg shuttle")
+        .env("CARGO_TARGET_DIR", checkout::target().join("shuttle"));
+    shell::run(&mut tests)
+}
+
+fn oracle() -> Result<()> {
+    let oracle = checkout::root().join("oracle");
+    let go = Path::new("go");
+    shell::run(shell::program_in(go, &oracle).args(["vet", "./..."]).env("GOTOOLCHAIN", "local"))?;
+    shell::run(shell::program_in(go, &oracle).args(["test", "./..."]).env("GOTOOLCHAIN", "local"))
+}
+
+fn testbed() -> Result<()> {
+    let program = |arguments: &[&str]| {
+        let mut testbed = shell::cargo();
+        testbed.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--"]).args(arguments);
+        testbed
+    };
+    shell::run(&mut program(&["build"]))?;
+    let mut tests = shell::cargo();
+    tests.args(["test", "--locked", "--package", "larder-testbed", "--package", "larder"]);
+    tests.args(["--features", "larder/testbed-tests,larder-testbed/testbed-tests", "--test", "testbed"]);
+    let result = shell::run(&mut tests);
+    // A test that was killed leaves its node behind.
+    shell::run(&mut program(&["down", "--stale"]))?;
+    result
+}
+
+fn readme_check() -> Result<()> {
+    readme::check(&checkout::root().join("README.md"))
+}
