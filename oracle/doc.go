@@ -1,0 +1,21 @@
+// Package oracle runs larder's traces on the kubelet's own caches.
+//
+// It links pkg/kubelet/container and pkg/kubelet/util/manager of k8s.io/kubernetes as ordinary dependencies and contains
+// none of their source. What it prints for a trace is by definition right: larder's replay of the same trace has to give
+// the same lines, compared as JSON values.
+//
+// The program is a test binary, because testing/synctest tells when every goroutine of a trace is blocked, and so which
+// newer-than waits are answered by which operation:
+//
+//	go test -c -o oracle.test .
+//	./oracle.test -answer traces < traces.jsonl
+//
+// Input and output are lines of JSON. The modes are
+//
+//	traces      one trace after another, each beginning with its header: the result lines of each, one after another
+//	values      {"parse":"duration"|"seconds"|"resource_version","text":"..."}: {"value":"..."} or {"error":true}
+//	references  pods (v1): {"config_maps":[names],"secrets":[names]} as the kubelet's visitors find them
+//
+// A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the
+// trace is passed over. Without -answer the binary runs its tests: the races that traces cannot reach.
+package oracle
