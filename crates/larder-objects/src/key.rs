@@ -1,6 +1,7 @@
 //! The name of an object: its namespace and its name in one small allocation that clones share.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// A namespace and a name; clones share the text.
@@ -15,7 +16,7 @@ use std::sync::Arc;
 /// assert_eq!(key.to_string(), "kube-system/registry");
 /// assert_ne!(ObjectKey::new("a/b", "c"), ObjectKey::new("a", "b/c"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey {
     /// The namespace's length in bytes, as [`push_len`] writes it, then the namespace, then the name.
     text: Arc<str>,
@@ -54,6 +55,15 @@ pub(crate) fn split_len(text: &str) -> (&str, &str) {
     Default::default()
 }
 
+/// Hashes texts one after another, so that where one ends and the next begins counts.
+pub(crate) fn hash_parts<H: Hasher>(parts: impl IntoIterator<Item = impl AsRef<str>>, state: &mut H) {
+    for part in parts {
+        state.write(part.as_ref().as_bytes());
+        // No byte of UTF-8.
+        state.write_u8(0xff);
+    }
+}
+
 impl ObjectKey {
     /// The key of an object. Allocates once.
     pub fn new(namespace: &str, name: &str) -> Self {
@@ -83,6 +93,12 @@ impl ObjectKey {
     /// ```
     pub fn is(&self, namespace: &str, name: &str) -> bool {
         split_len(&self.text) == (namespace, name)
+    }
+}
+
+impl Hash for ObjectKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_parts([self.namespace(), self.name()], state);
     }
 }
 

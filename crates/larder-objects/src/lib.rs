@@ -29,8 +29,8 @@
 //!
 //! ```
 //! use larder_clock::{Timestamp, VirtualClock};
-//! use larder_objects::{DefaultTtl, Fetch, FetchError, Object, ObjectKey, ReadKind, Store, TtlStore};
-//! use std::future::{Ready, ready};
+//! use larder_objects::{DefaultTtl, FetchError, Object, ObjectKey, ReadKind, Store, TtlStore, fetch_fn};
+//! use std::future::ready;
 //! use std::sync::Arc;
 //!
 //! struct Secret {
@@ -51,24 +51,23 @@
 //!     }
 //! }
 //!
-//! struct Server;
-//! impl Fetch for Server {
-//!     type Object = Secret;
-//!     type Error = NotFound;
-//!     fn fetch(&self, key: &ObjectKey, _: ReadKind) -> impl Future<Output = Result<Arc<Secret>, NotFound>> + Send + 'static {
-//!         let found = key.name() == "db-password";
-//!         ready(if found { Ok(Arc::new(Secret { resource_version: "7".into() })) } else { Err(NotFound) })
-//!     }
-//! }
+//! // The API server has one Secret.
+//! let server = fetch_fn(|key: &ObjectKey, _: ReadKind| {
+//!     let found = key.name() == "db-password";
+//!     ready(if found { Ok(Arc::new(Secret { resource_version: "7".into() })) } else { Err(NotFound) })
+//! });
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let store = TtlStore::new(Server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 60_000_000_000);
+//! let store = TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 60_000_000_000);
 //! assert!(store.get("shop", "db-password").await.unwrap_err().is_not_registered());
 //!
 //! store.add_reference("shop", "db-password", "0b5c");
 //! let read = store.get("shop", "db-password").await.unwrap();
 //! assert_eq!(read.object.resource_version(), "7");
 //! assert!(read.freshness.is_fresh());
+//!
+//! store.add_reference("shop", "db-pasword", "0b5c");
+//! assert!(store.get("shop", "db-pasword").await.unwrap_err().is_not_found());
 //! # });
 //! ```
 
@@ -87,7 +86,7 @@ mod version;
 pub use error::GetError;
 pub use freshness::{FreshState, Freshness, Read, Source, StaleReason};
 pub use key::ObjectKey;
-pub use object::{Fetch, FetchError, Object, ReadKind};
+pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use references::{PodIdentity, Reference, References};
 pub use store::{ObjectState, ObjectStatus, Store};

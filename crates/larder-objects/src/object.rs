@@ -64,6 +64,8 @@ impl ReadKind {
 /// A store shows the error only through [`GetError`](crate::GetError); its text must not hold an object's contents.
 ///
 /// ```
+/// use larder_objects::FetchError;
+///
 /// #[derive(Debug, thiserror::Error)]
 /// enum ReadError {
 ///     #[error("not found")]
@@ -71,7 +73,7 @@ impl ReadKind {
 ///     #[error("the API server does not answer")]
 ///     Unavailable,
 /// }
-/// impl larder_objects::FetchError for ReadError {
+/// impl FetchError for ReadError {
 ///     fn is_not_found(&self) -> bool {
 ///         matches!(self, Self::NotFound)
 ///     }
@@ -79,8 +81,8 @@ impl ReadKind {
 ///         if self.is_not_found() { "not_found" } else { "unavailable" }
 ///     }
 /// }
-/// # use larder_objects::FetchError;
 /// assert_eq!(ReadError::Unavailable.class(), "unavailable");
+/// assert!(ReadError::NotFound.is_not_found());
 /// ```
 pub trait FetchError: std::error::Error + Send + Sync + 'static {
     /// Whether the source answered that there is no such object. Everything else counts as 'not known'.
@@ -95,7 +97,7 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
 /// Reads one object from where the truth is.
 ///
 /// ```
-/// use larder_objects::{Fetch, FetchError, Object, ObjectKey, ReadKind};
+/// use larder_objects::{Fetch, FetchError, Object, ObjectKey, ReadKind, Source};
 /// use std::sync::Arc;
 ///
 /// struct Secret(String);
@@ -113,15 +115,22 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
 ///     }
 /// }
 ///
-/// struct ApiServer;
+/// struct ApiServer {
+///     down: bool,
+/// }
 /// impl Fetch for ApiServer {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
-///     fn fetch(&self, key: &ObjectKey, read: ReadKind) -> impl Future<Output = Result<Arc<Secret>, Unavailable>> + Send + 'static {
-///         let version = format!("{key}?resourceVersion={:?}", read.resource_version());
-///         async move { Ok(Arc::new(Secret(version))) }
+///     fn fetch(
+///         &self,
+///         key: &ObjectKey,
+///         read: ReadKind,
+///     ) -> impl Future<Output = Result<Arc<Secret>, Unavailable>> + Send + 'static {
+///         let (down, request) = (self.down, format!("{key}?resourceVersion={:?}", read.resource_version()));
+///         async move { if down { Err(Unavailable) } else { Ok(Arc::new(Secret(request))) } }
 ///     }
 /// }
+/// assert_eq!(ApiServer { down: false }.source(ReadKind::Consistent), Source::LiveRead);
 /// ```
 pub trait Fetch: Send + Sync + 'static {
     /// What is fetched.
@@ -143,5 +152,59 @@ pub trait Fetch: Send + Sync + 'static {
             ReadKind::Consistent => Source::LiveRead,
             ReadKind::ApiServerCache => Source::ApiServerCache,
         }
+    }
+}
+
+/// A [`Fetch`] that is a function, as [`fetch_fn`] makes it.
+///
+/// ```
+/// # use larder_objects::FetchFn;
+/// assert!(size_of::<FetchFn<fn()>>() == size_of::<fn()>());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FetchFn<F> {
+    fetch: F,
+}
+
+/// Fetches with a function of the key and of how current the read has to be.
+///
+/// The [crate's example](crate#example) fetches with one.
+pub const fn fetch_fn<F, R, O, E>(fetch: F) -> FetchFn<F>
+where
+    F: Fn(&ObjectKey, ReadKind) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Arc<O>, E>> + Send + 'static,
+{
+    FetchFn { fetch }
+}
+
+impl<F, R, O, E> Fetch for FetchFn<F>
+where
+    F: Fn(&ObjectKey, ReadKind) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Arc<O>, E>> + Send + 'static,
+    O: Object,
+    E: FetchError,
+{
+    type Object = O;
+    type Error = E;
+
+    fn fetch(&self, key: &ObjectKey, read: ReadKind) -> impl Future<Output = Result<Arc<O>, E>> + Send + 'static {
+        (self.fetch)(key, read)
+    }
+}
+
+impl<F: Fetch> Fetch for Arc<F> {
+    type Object = F::Object;
+    type Error = F::Error;
+
+    fn fetch(
+        &self,
+        key: &ObjectKey,
+        read: ReadKind,
+    ) -> impl Future<Output = Result<Arc<Self::Object>, Self::Error>> + Send + 'static {
+        (**self).fetch(key, read)
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        (**self).source(read)
     }
 }

@@ -1,19 +1,20 @@
 //! The locks and atomics of this crate: `parking_lot`'s and std's, or shuttle's where a test explores interleavings.
 
 #[cfg(not(shuttle))]
-pub(crate) use parking_lot::{Mutex, RwLock};
+pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicI64, Ordering};
 
 #[cfg(shuttle)]
-pub(crate) use explored::{Mutex, RwLock};
+pub(crate) use explored::{Mutex, MutexGuard, RwLock};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{AtomicI64, Ordering};
 
 /// Shuttle's locks with `parking_lot`'s signatures.
 #[cfg(shuttle)]
 mod explored {
-    use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    pub(crate) use shuttle::sync::MutexGuard;
+    use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
     use std::sync::PoisonError;
 
     #[derive(Debug, Default)]

@@ -39,27 +39,16 @@
 
 mod flight;
 mod known;
+mod published;
 mod reader;
-mod shard;
+mod registry;
 
-use crate::{Fetch, GetError, ObjectKey, ObjectState, ObjectStatus, Read, Store, Ttl};
-use foldhash::fast::RandomState;
+use crate::{Fetch, GetError, ObjectState, ObjectStatus, Read, Store, Ttl};
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
-use reader::Reader;
-use shard::Shard;
+use reader::Get;
+use registry::Registry;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
-
-/// Shards of a store. Each is locked by itself, so that threads seldom meet; a power of two.
-#[cfg(not(shuttle))]
-const SHARDS: u64 = 64;
-/// Few enough that threads do meet where a test explores how.
-#[cfg(shuttle)]
-const SHARDS: u64 = 1;
-
-/// The shard is chosen by bits of the hash that the tables within it do not look at.
-const SHARD_SHIFT: u32 = 40;
 
 /// A store that fetches an object when it is read and its TTL has passed: the kubelet's `Cache` strategy.
 ///
@@ -69,24 +58,16 @@ pub struct TtlStore<F: Fetch, C, T> {
     clock: C,
     ttl: T,
     default_ttl: i64,
-    hasher: RandomState,
-    shards: Box<[Shard<F::Object, F::Error>]>,
+    registry: Registry<F::Object, F::Error>,
 }
 
 impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     /// An empty store. `default_ttl` is in nanoseconds, may be 0 or negative (nothing is ever fresh then), and counts where
     /// `ttl` has none; the kubelet's is a minute.
     ///
-    /// ```
-    /// # use larder_objects::{DefaultTtl, Fetch, Store, TtlStore};
-    /// # use larder_clock::MonotonicClock;
-    /// fn minute<F: Fetch>(fetch: F) -> impl Store {
-    ///     TtlStore::new(fetch, MonotonicClock::new(), DefaultTtl, 60_000_000_000)
-    /// }
-    /// ```
+    /// See the [crate's documentation](crate) for an example.
     pub fn new(fetch: F, clock: C, ttl: T, default_ttl: i64) -> Self {
-        let shards = (0..SHARDS).map(|_| Shard::new()).collect();
-        Self { fetch, clock, ttl, default_ttl, hasher: RandomState::default(), shards }
+        Self { fetch, clock, ttl, default_ttl, registry: Registry::new() }
     }
 
     /// Where the store fetches from.
@@ -94,37 +75,23 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
         &self.fetch
     }
 
-    fn hash(&self, namespace: &str, name: &str) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(namespace.as_bytes());
-        hasher.write_u8(0xff);
-        hasher.write(name.as_bytes());
-        hasher.finish()
-    }
-
-    fn rehash(&self) -> impl Fn(&ObjectKey) -> u64 {
-        |key| self.hash(key.namespace(), key.name())
-    }
-
-    fn shard(&self, hash: u64) -> &Shard<F::Object, F::Error> {
-        // Below `SHARDS`, which is a small number.
-        &self.shards[usize::try_from((hash >> SHARD_SHIFT) % SHARDS).unwrap_or_default()]
-    }
-
+    #[inline]
     fn ttl(&self) -> i64 {
         self.ttl.object_ttl().unwrap_or(self.default_ttl)
     }
 
     /// Whether what was confirmed then is fresh now. Reads the clock, so call it after the confirmation was read: a time
     /// from before it would pass for fresh with a TTL of 0.
+    #[inline]
     fn is_fresh(&self, confirmed: Confirmed) -> bool {
         let ttl = self.ttl();
         self.clock.now() < confirmed.expiry(ttl)
     }
 
     /// The object if it is fresh, without an exclusive lock.
-    fn fresh(&self, hash: u64, namespace: &str, name: &str) -> Option<Read<F::Object>> {
-        let (object, confirmed) = self.shard(hash).published(hash, namespace, name)?;
+    #[inline]
+    fn fresh(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
+        let (object, confirmed) = self.registry.published(namespace, name)?;
         self.is_fresh(confirmed).then(|| Read { object, freshness: confirmed.fresh() })
     }
 
@@ -142,42 +109,32 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
     type Error = F::Error;
 
     fn add_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        let hash = self.hash(namespace, name);
-        self.shard(hash).add_reference(hash, namespace, name, self.rehash());
+        self.registry.add_reference(namespace, name);
     }
 
     fn delete_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        let hash = self.hash(namespace, name);
-        self.shard(hash).delete_reference(hash, namespace, name);
+        self.registry.delete_reference(namespace, name);
     }
 
-    async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {
-        let hash = self.hash(namespace, name);
-        if let Some(read) = self.fresh(hash, namespace, name) {
-            return Ok(read);
-        }
-        match Reader::enter(self, hash, namespace, name) {
-            Some(reader) => reader.await,
-            None => Err(GetError::NotRegistered { key: ObjectKey::new(namespace, name) }),
-        }
+    #[inline]
+    fn get(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Read<Self::Object>, GetError<Self::Error>>> + Send {
+        Get::new(self, namespace, name)
     }
 
     fn references(&self, namespace: &str, name: &str) -> usize {
-        let hash = self.hash(namespace, name);
-        self.shard(hash).references(hash, namespace, name)
+        self.registry.references(namespace, name)
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
         let now = self.clock.now();
         let mut all = Vec::new();
-        for shard in &self.shards {
-            shard.for_each(
-                |key, references, fetching, known| {
-                    all.push(ObjectStatus { key: key.clone(), references, fetching, state: self.state_of(known, now) });
-                },
-                self.rehash(),
-            );
-        }
+        self.registry.for_each(|key, references, fetching, known| {
+            all.push(ObjectStatus { key: key.clone(), references, fetching, state: self.state_of(known, now) });
+        });
         all
     }
 }

@@ -3,7 +3,7 @@
 use super::TtlStore;
 use super::flight::{Flight, Running, Ticket};
 use super::known::{Confirmed, Known};
-use crate::{Fetch, GetError, Read, ReadKind, Ttl};
+use crate::{Fetch, GetError, ObjectKey, Read, ReadKind, Ttl};
 use larder_clock::Clock;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,10 +11,52 @@ use std::task::{Context, Poll};
 
 type Answer<F> = Result<Read<<F as Fetch>::Object>, GetError<<F as Fetch>::Error>>;
 
-/// One reader in a flight.
-pub(super) struct Reader<'s, F: Fetch, C: Clock, T: Ttl> {
+/// A read of one object.
+pub(super) struct Get<'s, 'a, 'b, F: Fetch, C: Clock, T: Ttl> {
     store: &'s TtlStore<F, C, T>,
-    hash: u64,
+    namespace: &'a str,
+    name: &'b str,
+    /// None before the first poll, and ever if the object is fresh then.
+    reader: Option<Reader<'s, F, C, T>>,
+}
+
+impl<'s, 'a, 'b, F: Fetch, C: Clock, T: Ttl> Get<'s, 'a, 'b, F, C, T> {
+    #[inline]
+    pub(super) fn new(store: &'s TtlStore<F, C, T>, namespace: &'a str, name: &'b str) -> Self {
+        Self { store, namespace, name, reader: None }
+    }
+
+    /// Goes on with a read that could not be answered at once.
+    #[cold]
+    fn poll_reader(&mut self, context: &mut Context<'_>) -> Poll<Answer<F>> {
+        if self.reader.is_none() {
+            self.reader = Reader::enter(self.store, self.namespace, self.name);
+        }
+        match &mut self.reader {
+            Some(reader) => Pin::new(reader).poll(context),
+            None => Poll::Ready(Err(GetError::NotRegistered { key: ObjectKey::new(self.namespace, self.name) })),
+        }
+    }
+}
+
+impl<F: Fetch, C: Clock, T: Ttl> Future for Get<'_, '_, '_, F, C, T> {
+    type Output = Answer<F>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.reader.is_none()
+            && let Some(read) = this.store.fresh(this.namespace, this.name)
+        {
+            return Poll::Ready(Ok(read));
+        }
+        this.poll_reader(context)
+    }
+}
+
+/// One reader in a flight.
+struct Reader<'s, F: Fetch, C: Clock, T: Ttl> {
+    store: &'s TtlStore<F, C, T>,
     flight: Arc<Flight<F::Object, F::Error>>,
     ticket: Ticket,
     /// The fetch that this reader polls; none while it is being polled, so that one that panics is not handed on.
@@ -47,9 +89,9 @@ enum Step<A> {
 
 impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     /// Lines up for the object; `None` if it is not registered.
-    pub(super) fn enter(store: &'s TtlStore<F, C, T>, hash: u64, namespace: &str, name: &str) -> Option<Self> {
-        let (flight, ticket) = store.shard(hash).enter(hash, namespace, name)?;
-        Some(Self { store, hash, flight, ticket, running: None, left: false })
+    fn enter(store: &'s TtlStore<F, C, T>, namespace: &str, name: &str) -> Option<Self> {
+        let (flight, ticket) = store.registry.enter(namespace, name)?;
+        Some(Self { store, flight, ticket, running: None, left: false })
     }
 
     /// Looks at the queue: answers if the object is fresh, else fetches or waits.
@@ -81,19 +123,18 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     ) -> Option<Answer<F>> {
         let store = self.store;
         let key = &self.flight.key;
-        let ((answer, wakers, displaced), dropped) =
-            store.shard(self.hash).settle(self.hash, &self.flight, store.rehash(), |queue| {
-                let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
-                let (outcome, displaced) = queue.known.take_in(fetched, confirmed);
-                // If it is fresh, all who wait can leave at once; else the next one has to see to it.
-                let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.is_fresh(*confirmed));
-                let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
-                let answer = (begun == Begun::Here).then(|| {
-                    wakers.extend(queue.pass_on(None).0);
-                    queue.known.answer(key, outcome, store.ttl())
-                });
-                (answer, wakers, displaced)
+        let ((answer, wakers, displaced), dropped) = store.registry.settle(&self.flight, |queue| {
+            let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
+            let (outcome, displaced) = queue.known.take_in(fetched, confirmed);
+            // If it is fresh, all who wait can leave at once; else the next one has to see to it.
+            let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.is_fresh(*confirmed));
+            let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
+            let answer = (begun == Begun::Here).then(|| {
+                wakers.extend(queue.pass_on(None).0);
+                queue.known.answer(key, outcome, store.ttl())
             });
+            (answer, wakers, displaced)
+        });
         self.left = answer.is_some();
         drop((displaced, dropped));
         wakers.into_iter().for_each(std::task::Waker::wake);
@@ -114,9 +155,7 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         }
         // Nobody else can take the turn away, so it is still here.
         let running = self.running.take().map(|held| held.running);
-        let store = self.store;
-        let ((waker, unwanted), dropped) =
-            store.shard(self.hash).settle(self.hash, &self.flight, store.rehash(), |queue| queue.pass_on(running));
+        let ((waker, unwanted), dropped) = self.store.registry.settle(&self.flight, |queue| queue.pass_on(running));
         drop((unwanted, dropped));
         if let Some(waker) = waker {
             waker.wake();
