@@ -46,7 +46,6 @@
 
 mod answer;
 mod auth;
-mod connection;
 mod fault;
 mod kubeconfig;
 mod log;
@@ -67,15 +66,13 @@ pub use object::{ApiObject, Kind};
 pub use request::Verb;
 pub use store::{Backup, CacheLag, HISTORY, ObjectStore, StoreError};
 
+use crate::connection::{Connection, Connections, Gated, Listening, Serve, Streams, serve_http};
 use answer::{Body, Distortion};
 use auth::Tokens;
-use connection::{Connection, Connections, Gated, Streams};
 use fault::{Action, Faults};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use kubeconfig::Credential;
 use log::RequestLog;
 use parking_lot::Mutex;
@@ -88,10 +85,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::Tls;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// What the server does with a streaming list (`sendInitialEvents=true`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,17 +146,6 @@ pub struct ApiServer {
     listening: Mutex<Option<Listening>>,
 }
 
-struct Listening {
-    stop: CancellationToken,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
 /// What the connections share.
 pub(crate) struct Shared {
     store: ObjectStore,
@@ -202,7 +186,7 @@ impl ApiServer {
             store: options.store,
             tokens: Tokens::default(),
             faults: Faults::default(),
-            connections: Arc::new(Connections::new(Arc::clone(&log))),
+            connections: Arc::default(),
             log,
             control: tokio::sync::watch::channel(watch::Control::default()).0,
             streaming_lists: Mutex::new(options.streaming_lists),
@@ -340,10 +324,8 @@ impl ApiServer {
     /// [`restore`](Self::restore). Without effect during an outage.
     pub async fn outage(&self) {
         let listening = self.listening.lock().take();
-        if let Some(mut listening) = listening {
-            listening.stop.cancel();
-            // It ends by itself; a panic in it has been reported by tokio.
-            let _ = (&mut listening.task).await;
+        if let Some(listening) = listening {
+            listening.stop().await;
         }
     }
 
@@ -357,14 +339,9 @@ impl ApiServer {
         let mut listening = self.listening.lock();
         if listening.is_none() {
             let listener = socket(self.address)?.listen(1024)?;
-            let stop = CancellationToken::new();
-            let acceptor = Acceptor {
-                shared: Arc::clone(&self.shared),
-                tls: self.tls.clone(),
-                max_concurrent_streams: self.max_concurrent_streams,
-            };
-            let task = tokio::spawn(acceptor.run(listener, stop.clone()));
-            *listening = Some(Listening { stop, task });
+            let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
+            let server = Server { shared, tls, max_concurrent_streams: self.max_concurrent_streams };
+            *listening = Some(Listening::start(listener, Arc::clone(&self.shared.connections), server));
         }
         Ok(())
     }
@@ -376,7 +353,8 @@ impl ApiServer {
 
     /// What it has counted.
     pub fn counts(&self) -> Counts {
-        self.shared.log.counts()
+        let (connections_accepted, connections_open) = self.shared.connections.counts();
+        Counts { connections_accepted, connections_open, ..self.shared.log.counts() }
     }
 
     /// The last [`REQUESTS`] requests, oldest first.
@@ -404,70 +382,24 @@ fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Accepts and serves connections.
+/// Serves the connections.
 #[derive(Clone)]
-struct Acceptor {
+struct Server {
     shared: Arc<Shared>,
     tls: Option<Tls>,
     max_concurrent_streams: u32,
 }
 
-impl Acceptor {
-    async fn run(self, listener: TcpListener, stop: CancellationToken) {
-        let mut serving = JoinSet::new();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                Some(_) = serving.join_next() => {}
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let connection = self.shared.connections.open();
-                        serving.spawn(self.clone().serve(stream, connection));
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "the simulated API server cannot accept a connection");
-                        // Out of descriptors: the next attempt is worth making once some are closed.
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                }
-            }
-        }
-        drop(listener);
-        self.shared.connections.cut_all();
-        while serving.join_next().await.is_some() {}
-    }
-
-    async fn serve(self, stream: TcpStream, connection: Connection) {
-        // Without it, small events wait for acknowledgements.
-        let _ = stream.set_nodelay(true);
-        let gated = Gated { stream, gate: Arc::clone(&connection.gate) };
-        let streams = Streams { tasks: TaskTracker::new(), cut: connection.cut.clone() };
-        let work = async {
-            match &self.tls {
-                None => self.serve_http(gated, &connection, streams.clone()).await,
-                Some(tls) => match tls.acceptor.accept(gated).await {
-                    Ok(stream) => self.serve_http(stream, &connection, streams.clone()).await,
-                    Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
-                },
-            }
-        };
-        connection.cut.run_until_cancelled(work).await;
-        connection.cut.cancel();
-        streams.tasks.close();
-        streams.tasks.wait().await;
-    }
-
-    async fn serve_http<I>(&self, io: I, connection: &Connection, streams: Streams)
-    where
-        I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    {
-        let mut builder = auto::Builder::new(streams);
-        builder.http1().timer(TokioTimer::new());
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(self.max_concurrent_streams);
+impl Serve<TcpStream> for Server {
+    async fn serve(self, stream: Gated<TcpStream>, connection: &Connection, streams: Streams) {
         let (number, cut) = (connection.number, connection.cut.clone());
-        let service = service_fn(move |request| handle(Arc::clone(&self.shared), number, cut.clone(), request));
-        if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {
-            tracing::debug!(%error, connection = number, "a connection ended");
+        let service = service_fn(|request| handle(Arc::clone(&self.shared), number, cut.clone(), request));
+        match &self.tls {
+            None => serve_http(stream, streams, self.max_concurrent_streams, service).await,
+            Some(tls) => match tls.acceptor.accept(stream).await {
+                Ok(stream) => serve_http(stream, streams, self.max_concurrent_streams, service).await,
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+            },
         }
     }
 }

@@ -3,6 +3,11 @@
 //!
 //! - [`api_server`]: a Kubernetes API server on loopback, with faults on command.
 //! - [`objects`]: short ways to write pods, Secrets and `ConfigMap`s.
+//! - [`poll_until`]: waiting for a condition with a deadline.
 
 pub mod api_server;
+mod connection;
 pub mod objects;
+mod poll;
+
+pub use poll::{NotMet, poll_until};

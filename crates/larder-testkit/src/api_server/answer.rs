@@ -8,7 +8,7 @@ use super::status::Failure;
 use super::store::Listed;
 use super::{Shared, watch};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use http::{Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Limited, StreamBody};
@@ -16,12 +16,16 @@ use hyper::body::{Frame, Incoming};
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The body of an answer: whole, a stream of events, or broken off.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The longest body that is read of a request.
 const MAX_REQUEST: usize = 1 << 20;
+
+/// The time in which what a body has given is surely flushed; a body that fails at once takes it along.
+const FLUSH: Duration = Duration::from_millis(20);
 
 /// How a fault distorts an answer that is otherwise made as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +168,7 @@ impl Shared {
             Some(distortion) => {
                 // The first event is spoilt, and the stream breaks off.
                 let spoilt = events.take(1).map(move |chunk| chunk.map(|chunk| distortion.of_chunk(&chunk)));
-                let end = futures_util::stream::once(async { Err(broken_off()) });
-                StreamBody::new(spoilt.chain(end).map(|chunk| chunk.map(Frame::data))).boxed_unsync()
+                StreamBody::new(spoilt.chain(breaking_off()).map(|chunk| chunk.map(Frame::data))).boxed_unsync()
             }
         };
         Ok(response(StatusCode::OK, JSON, body))
@@ -189,11 +192,14 @@ impl Shared {
         distortion: Option<Distortion>,
     ) -> Response<Body> {
         let full_length = bytes.len();
-        let bytes = distortion.map_or(Bytes::from(bytes.clone()), |d| d.of_chunk(&bytes));
+        let bytes = match distortion {
+            None => Bytes::from(bytes),
+            Some(distortion) => distortion.of_chunk(&bytes),
+        };
         self.log.count(|counts| counts.body_bytes += bytes.len() as u64);
         if distortion == Some(Distortion::Truncate) {
-            let chunks = [Ok(Frame::data(bytes)), Err(broken_off())];
-            let body = StreamBody::new(futures_util::stream::iter(chunks)).boxed_unsync();
+            let half = futures_util::stream::once(async { Ok(bytes) });
+            let body = StreamBody::new(half.chain(breaking_off()).map(|chunk| chunk.map(Frame::data))).boxed_unsync();
             let mut response = response(status, content_type, body);
             response.headers_mut().insert(header::CONTENT_LENGTH, full_length.into());
             return response;
@@ -215,8 +221,12 @@ impl Distortion {
 
 const JSON: &str = "application/json";
 
-fn broken_off() -> io::Error {
-    io::Error::new(io::ErrorKind::ConnectionReset, "broken off on command")
+/// The end of a body that is broken off, once what came before it has left the connection's buffers.
+fn breaking_off() -> impl Stream<Item = io::Result<Bytes>> {
+    futures_util::stream::once(async {
+        tokio::time::sleep(FLUSH).await;
+        Err(io::Error::new(io::ErrorKind::ConnectionReset, "broken off on command"))
+    })
 }
 
 fn response(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {

@@ -49,13 +49,13 @@ impl RequestRecord {
     }
 }
 
-/// What the simulated API server has counted since it was made.
+/// What the simulated API server has counted since its start, or since its requests were last forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Requests by verb and kind.
     pub requests: BTreeMap<(Verb, Option<Kind>), u64>,
-    /// Connections accepted.
+    /// Connections accepted since the start; not forgotten with the requests.
     pub connections_accepted: u64,
     /// Connections open now.
     pub connections_open: u64,
@@ -154,7 +154,7 @@ impl RequestLog {
         let mut state = self.state.lock();
         state.first += state.records.len() as u64;
         state.records.clear();
-        let Counts { connections_open, watches_open, .. } = state.counts;
-        state.counts = Counts { connections_open, watches_open, watches_peak: watches_open, ..Counts::default() };
+        let watches_open = state.counts.watches_open;
+        state.counts = Counts { watches_open, watches_peak: watches_open, ..Counts::default() };
     }
 }

@@ -271,8 +271,8 @@ impl Query {
 mod tests {
     use super::*;
 
-    fn check(method: Method, uri: &str, verb: Verb, code: Option<u16>) {
-        let (target, request) = parse(&method, &uri.parse().expect("a URI"));
+    fn check(method: &Method, uri: &str, verb: Verb, code: Option<u16>) {
+        let (target, request) = parse(method, &uri.parse().expect("a URI"));
         assert_eq!((target.verb, request.err().map(|failure| failure.code)), (verb, code), "{method} {uri}");
     }
 
@@ -294,10 +294,10 @@ mod tests {
             ("/api/v1/pods?fieldSelector=spec.x%3Dy", Verb::List, Some(400)),
             ("/readyz", Verb::Other, None),
         ] {
-            check(Method::GET, uri, verb, code);
+            check(&Method::GET, uri, verb, code);
         }
-        check(Method::DELETE, "/api/v1/namespaces/a/secrets/x", Verb::Other, Some(405));
-        check(Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Verb::Review, None);
+        check(&Method::DELETE, "/api/v1/namespaces/a/secrets/x", Verb::Other, Some(405));
+        check(&Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Verb::Review, None);
     }
 
     #[test]

@@ -34,24 +34,25 @@
 //! # Ok::<(), larder_testkit::api_server::StoreError>(())
 //! ```
 
+mod state;
+
+pub(crate) use state::{Change, Listed};
+
 use super::object::{ApiObject, Key, Kind, Record};
 use super::selector::Filter;
 use larder_clock::{Clock, TokioClock};
 use parking_lot::Mutex;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value};
+use state::{Cache, SNAPSHOTS, Snapshot, State, Write, select};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 /// How many changes the history holds before the oldest are compacted away.
 pub const HISTORY: usize = 20_000;
-
-/// How many lists that are being read in pages are remembered; older ones expire.
-const SNAPSHOTS: usize = 64;
 
 /// Why a change to the simulated store was refused. The messages are an API server's.
 #[derive(Debug, thiserror::Error)]
@@ -155,49 +156,6 @@ struct Inner {
     clock: TokioClock,
 }
 
-struct State {
-    revision: u64,
-    /// A watch can begin after this revision or a later one.
-    compacted: u64,
-    /// Counts the restores: watches from before one end.
-    epoch: u64,
-    objects: BTreeMap<(Kind, Key), Arc<Record>>,
-    history: VecDeque<Arc<Change>>,
-    cache: Cache,
-    snapshots: VecDeque<Snapshot>,
-    rng: StdRng,
-}
-
-struct Cache {
-    lag: CacheLag,
-    revision: u64,
-    objects: BTreeMap<(Kind, Key), Arc<Record>>,
-    /// Changes that it has not seen yet, oldest first; at most as many as were made while it lagged.
-    pending: VecDeque<Arc<Change>>,
-}
-
-struct Snapshot {
-    revision: u64,
-    kind: Kind,
-    records: Arc<Vec<Arc<Record>>>,
-}
-
-/// One change of one object.
-pub(crate) struct Change {
-    pub(crate) revision: u64,
-    pub(crate) kind: Kind,
-    pub(crate) before: Option<Arc<Record>>,
-    pub(crate) after: Option<Arc<Record>>,
-    key: Key,
-    made_at: Instant,
-}
-
-/// What a list finds, and the revision that it is true for.
-pub(crate) struct Listed {
-    pub(crate) revision: u64,
-    pub(crate) records: Vec<Arc<Record>>,
-}
-
 /// Why the history cannot be read on from a revision.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HistoryError {
@@ -213,6 +171,8 @@ impl Default for ObjectStore {
     }
 }
 
+// Objects are handed over, as to a server; tests read better without a borrow of what they have just made.
+#[expect(clippy::needless_pass_by_value)]
 impl ObjectStore {
     /// An empty store at revision 1.
     pub fn new() -> Self {
@@ -493,130 +453,6 @@ impl ObjectStore {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Write {
-    Create,
-    Update,
-    Apply,
-}
-
-impl State {
-    fn record(&self, kind: Kind, namespace: &str, name: &str) -> Result<&Arc<Record>, StoreError> {
-        let key = (kind, Key::new(namespace, name));
-        self.objects.get(&key).ok_or_else(|| StoreError::NotFound { kind, name: name.to_owned() })
-    }
-
-    fn write(
-        &mut self,
-        kind: Kind,
-        mut json: Map<String, Value>,
-        write: Write,
-        now: i128,
-    ) -> Result<Arc<Record>, StoreError> {
-        let key = key_of(kind, &json)?;
-        let before = self.objects.get(&(kind, key.clone())).cloned();
-        let name = || key.name.clone();
-        match (&before, write) {
-            (Some(_), Write::Create) => return Err(StoreError::AlreadyExists { kind, name: name() }),
-            (None, Write::Update) => return Err(StoreError::NotFound { kind, name: name() }),
-            _ => {}
-        }
-        if let Some(before) = &before {
-            let expected = metadata(&json, "resourceVersion").and_then(Value::as_str).unwrap_or_default();
-            if !expected.is_empty() && expected != before.revision.to_string() {
-                return Err(StoreError::Conflict { kind, name: name() });
-            }
-            let immutable = before.json().get("immutable").and_then(Value::as_bool).unwrap_or_default();
-            let changed = ["immutable", "data", "binaryData"].iter().any(|f| before.json().get(*f) != json.get(*f));
-            if immutable && changed {
-                return Err(StoreError::Immutable { kind, name: name() });
-            }
-        }
-        for field in ["uid", "creationTimestamp"] {
-            let value = match before.as_ref().and_then(|before| metadata(before.json(), field)) {
-                Some(value) => value.clone(),
-                None => match metadata(&json, field) {
-                    Some(given) => given.clone(),
-                    None if field == "uid" => uuid(&mut self.rng).into(),
-                    None => rfc3339(now).into(),
-                },
-            };
-            if let Some(Value::Object(metadata)) = json.get_mut("metadata") {
-                metadata.insert(field.into(), value);
-            }
-        }
-        let created_at = before.as_ref().map_or_else(Instant::now, |before| before.created_at);
-        let record = Arc::new(Record::new(kind, key.clone(), self.revision + 1, json, created_at));
-        self.objects.insert((kind, key.clone()), Arc::clone(&record));
-        self.record_change(kind, key, before, Some(Arc::clone(&record)));
-        Ok(record)
-    }
-
-    fn record_change(&mut self, kind: Kind, key: Key, before: Option<Arc<Record>>, after: Option<Arc<Record>>) {
-        self.revision += 1;
-        let change = Arc::new(Change { revision: self.revision, kind, before, after, key, made_at: Instant::now() });
-        if self.history.len() == HISTORY
-            && let Some(oldest) = self.history.pop_front()
-        {
-            self.compacted = oldest.revision;
-        }
-        self.cache.pending.push_back(Arc::clone(&change));
-        self.history.push_back(change);
-        if self.cache.lag == CacheLag::None {
-            self.catch_up();
-        }
-    }
-
-    /// Lets the watch cache see what its lag lets it see.
-    fn catch_up(&mut self) {
-        let now = Instant::now();
-        let due = |change: &Change| match self.cache.lag {
-            CacheLag::None => true,
-            CacheLag::Frozen => false,
-            CacheLag::By(lag) => now.saturating_duration_since(change.made_at) >= lag,
-        };
-        while self.cache.pending.front().is_some_and(|change| due(change)) {
-            let Some(change) = self.cache.pending.pop_front() else { break };
-            let id = (change.kind, change.key.clone());
-            match &change.after {
-                Some(record) => drop(self.cache.objects.insert(id, Arc::clone(record))),
-                None => drop(self.cache.objects.remove(&id)),
-            }
-            self.cache.revision = change.revision;
-        }
-        if self.cache.lag == CacheLag::None {
-            self.cache.revision = self.revision;
-        }
-    }
-}
-
-fn select(objects: &BTreeMap<(Kind, Key), Arc<Record>>, kind: Kind, filter: &Filter) -> Vec<Arc<Record>> {
-    let first = (kind, Key::new("", ""));
-    objects
-        .range(first..)
-        .take_while(|((k, _), _)| *k == kind)
-        .map(|(_, record)| record)
-        .filter(|record| filter.matches(record))
-        .cloned()
-        .collect()
-}
-
-fn metadata<'a>(json: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
-    json.get("metadata")?.get(field)
-}
-
-fn key_of(kind: Kind, json: &Map<String, Value>) -> Result<Key, StoreError> {
-    let text = |field| metadata(json, field).and_then(Value::as_str).unwrap_or_default();
-    let (namespace, name) = (text("namespace"), text("name"));
-    let invalid = |why| Err(StoreError::Invalid { kind, why });
-    match (name.is_empty(), namespace.is_empty(), kind.is_namespaced()) {
-        (true, ..) => invalid("metadata.name is required"),
-        (_, true, true) => invalid("metadata.namespace is required"),
-        (_, false, false) => invalid("metadata.namespace must be empty"),
-        _ => Ok(Key::new(namespace, name)),
-    }
-}
-
 fn to_json<T: ApiObject>(object: &T) -> Result<Map<String, Value>, StoreError> {
     let name = || object.metadata().name.clone().unwrap_or_default();
     let unreadable = |source| StoreError::Unreadable { kind: T::OBJECT_KIND, name: name(), source };
@@ -629,21 +465,6 @@ fn to_json<T: ApiObject>(object: &T) -> Result<Map<String, Value>, StoreError> {
 fn parse<T: ApiObject>(record: &Record) -> Result<T, StoreError> {
     let unreadable = |source| StoreError::Unreadable { kind: T::OBJECT_KIND, name: record.key.name.clone(), source };
     record.parse().map_err(unreadable)
-}
-
-/// A random (version 4) UUID.
-pub(crate) fn uuid(rng: &mut impl rand::Rng) -> String {
-    let bits = rng.random::<u128>();
-    // The version in the 13th digit, the variant in the 17th.
-    let bits = bits & !(0xf_u128 << 76) & !(0xc_u128 << 60) | (0x4_u128 << 76) | (0x8_u128 << 60);
-    let hex = format!("{bits:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
-/// Whole seconds, as `metadata.creationTimestamp` has them.
-fn rfc3339(unix_nanos: i128) -> String {
-    let seconds = i64::try_from(unix_nanos.div_euclid(1_000_000_000)).unwrap_or_default();
-    jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]

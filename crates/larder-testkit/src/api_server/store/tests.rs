@@ -27,7 +27,7 @@ fn an_immutable_object_keeps_its_data() {
     assert!(matches!(refused, Err(StoreError::Immutable { .. })));
     store
         .modify("a", "x", |s: &mut Secret| {
-            drop(s.metadata.labels.get_or_insert_default().insert("l".into(), "v".into()))
+            s.metadata.labels.get_or_insert_default().insert("l".into(), "v".into());
         })
         .expect("labels may change");
 }
