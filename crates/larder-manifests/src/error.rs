@@ -1,0 +1,107 @@
+//! What can be wrong with a folder of manifests, and with what is in it.
+
+use larder_kube::Kind;
+use larder_objects::{FetchError, ObjectKey};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why manifests cannot be served.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// The folder cannot be read.
+    #[error("manifest folder {}: {source}; give a folder that this process may read with --manifests", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: Arc<std::io::Error>,
+    },
+    /// Reading the folder does not come to an end.
+    #[error("manifest folder {}: not read within {after:?}; is it on a file system that does not answer?", path.display())]
+    Slow {
+        /// The folder.
+        path: PathBuf,
+        /// How long it was waited for.
+        after: std::time::Duration,
+    },
+    /// A setting makes no sense.
+    #[error("setting {field}: {problem}")]
+    InvalidOption {
+        /// The field of [`ManifestOptions`](crate::ManifestOptions).
+        field: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// No manifest has this object.
+    #[error("{kind} {key} is in no manifest of {}", folder.display())]
+    NotFound {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder has not been read yet.
+    #[error("{kind} {key}: the manifests of {} have not been read yet; ask again in a moment", folder.display())]
+    NotRead {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+impl FetchError for ManifestError {
+    fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+
+    fn class(&self) -> &'static str {
+        match self {
+            Self::Folder { .. } => "unreadable",
+            Self::Slow { .. } => "timeout",
+            Self::InvalidOption { .. } => "config",
+            Self::NotFound { .. } => "not_found",
+            Self::NotRead { .. } => "not_read",
+        }
+    }
+}
+
+/// Something in a manifest that is not served as it stands there.
+///
+/// ```
+/// # use larder_manifests::Problem;
+/// # fn show(problem: &Problem) -> String {
+/// problem.to_string() // /etc/larder/web.yaml:12: document 2: kind "Deployment" is not ...
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// Which document of the file, from 1; none where it is the file as a whole.
+    pub document: Option<usize>,
+    /// The line in the file, from 1, where it is known: of the mistake, otherwise of the document's beginning.
+    pub line: Option<usize>,
+    /// What is wrong and what follows from it.
+    pub problem: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if let Some(document) = self.document {
+            write!(f, ": document {document}")?;
+        }
+        write!(f, ": {}", self.problem)
+    }
+}

@@ -1,0 +1,268 @@
+//! What the files had at the last look, and what of it is served.
+
+use crate::document;
+use crate::error::Problem;
+use crate::folder::{self, Stamp};
+use crate::hash::Hash;
+use crate::object::Manifest;
+use crate::source::ManifestOptions;
+use larder_kube::{Kind, KubeError, KubeObject, Pod};
+use larder_objects::ObjectKey;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is served of Secrets and ConfigMaps.
+pub(crate) type Objects = HashMap<(Kind, ObjectKey), Arc<KubeObject>>;
+
+/// What a look at the folder gave.
+pub(crate) struct Scan {
+    pub(crate) pods: Vec<Arc<Pod>>,
+    pub(crate) objects: Objects,
+    pub(crate) problems: Vec<Problem>,
+    /// A file is to be looked at again soon.
+    pub(crate) again: bool,
+}
+
+/// All files, as they were when they could last be read.
+pub(crate) struct State {
+    folder: PathBuf,
+    node: String,
+    options: ManifestOptions,
+    files: BTreeMap<OsString, Contents>,
+    /// What is served of each object: what it was, and as which version.
+    served: HashMap<Key, (Hash, u64)>,
+    version: u64,
+}
+
+type Key = (Kind, ObjectKey);
+
+#[derive(Default)]
+struct Contents {
+    /// None where the file is to be read again at the next look, changed or not.
+    stamp: Option<Stamp>,
+    entries: Vec<Entry>,
+    problems: Vec<Problem>,
+    seen_empty: bool,
+}
+
+struct Entry {
+    key: Key,
+    fingerprint: Hash,
+    version: u64,
+    document: usize,
+    line: usize,
+    object: Held,
+}
+
+#[derive(Clone)]
+enum Held {
+    Pod(Arc<Pod>),
+    Object(Arc<KubeObject>),
+}
+
+impl Held {
+    fn new(kind: Kind, json: &[u8]) -> Result<Self, KubeError> {
+        match kind {
+            Kind::Pod => Pod::from_json(json).map(|pod| Self::Pod(pod.into())),
+            _ => KubeObject::from_json(kind, json).map(|object| Self::Object(object.into())),
+        }
+    }
+
+    fn object(&self) -> &KubeObject {
+        match self {
+            Self::Pod(pod) => pod,
+            Self::Object(object) => object,
+        }
+    }
+
+    /// The same object under another version.
+    fn versioned(&self, version: u64) -> Result<Self, KubeError> {
+        let mut value: serde_json::Value = self.object().decode()?;
+        value["metadata"]["resourceVersion"] = version.to_string().into();
+        Self::new(self.object().kind(), value.to_string().as_bytes())
+    }
+}
+
+impl State {
+    /// Nothing has been looked at; versions begin above the one given.
+    pub(crate) fn new(folder: PathBuf, node: String, options: ManifestOptions, version: u64) -> Self {
+        Self { folder, node, options, files: BTreeMap::new(), served: HashMap::new(), version }
+    }
+
+    /// Looks at the folder, and reads what has changed.
+    pub(crate) fn scan(&mut self) -> io::Result<Scan> {
+        let (candidates, more) = folder::list(&self.folder, self.options.max_files)?;
+        let names: HashSet<_> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
+        self.files.retain(|name, _| names.contains(name));
+        let mut again = false;
+        for candidate in candidates {
+            let mut contents = self.files.remove(&candidate.name).unwrap_or_default();
+            match candidate.stamp {
+                Ok(stamp) if contents.stamp == Some(stamp) => {}
+                Ok(_) => again |= self.read(&candidate.path, &mut contents),
+                Err(error) => unread(&candidate.path, &mut contents, &error.to_string()),
+            }
+            self.files.insert(candidate.name, contents);
+        }
+        let mut scan = self.merge();
+        scan.again = again;
+        if more {
+            let problem = format!(
+                "it has more than {} manifest files; those that sort last are not read",
+                self.options.max_files
+            );
+            scan.problems.push(Problem { file: self.folder.clone(), document: None, line: None, problem });
+        }
+        Ok(scan)
+    }
+
+    /// Reads a file into what is known of it; true where it is to be looked at again soon.
+    fn read(&mut self, path: &Path, contents: &mut Contents) -> bool {
+        let (text, stamp) = match folder::read(path, self.options.max_file_bytes) {
+            Ok(read) => read,
+            Err(problem) => {
+                unread(path, contents, &problem);
+                return true;
+            }
+        };
+        let found = document::read(&text);
+        if found.is_empty() && !contents.entries.is_empty() && !contents.seen_empty {
+            unread(path, contents, "it has become empty");
+            contents.seen_empty = true;
+            return true;
+        }
+        let old = std::mem::take(&mut contents.entries);
+        let mut problems = Vec::new();
+        for found in found {
+            let made = found.result.and_then(|manifest| self.entry(manifest, path, &old, found.document, found.line));
+            match made {
+                Ok(entry) => contents.entries.push(entry),
+                Err(problem) => problems.push(Problem {
+                    file: path.to_owned(),
+                    document: Some(found.document),
+                    line: Some(found.line),
+                    problem,
+                }),
+            }
+        }
+        if !problems.is_empty() {
+            let has: HashSet<Key> = contents.entries.iter().map(|entry| entry.key.clone()).collect();
+            let kept: Vec<Entry> = old.into_iter().filter(|entry| !has.contains(&entry.key)).collect();
+            if !kept.is_empty() {
+                problems.push(problem(path, &format!("served as before until that is mended: {}", names(&kept))));
+            }
+            contents.entries.extend(kept);
+        }
+        contents.problems = problems;
+        contents.stamp = Some(stamp);
+        contents.seen_empty = false;
+        false
+    }
+
+    /// An object of a file; the one from before where it is the same.
+    fn entry(
+        &mut self,
+        mut manifest: Manifest,
+        path: &Path,
+        old: &[Entry],
+        document: usize,
+        line: usize,
+    ) -> Result<Entry, String> {
+        manifest.settle(&self.node, &path.to_string_lossy());
+        let key = (manifest.kind, ObjectKey::new(&manifest.namespace, &manifest.name));
+        let fingerprint = manifest.fingerprint();
+        if let Some(same) = old.iter().find(|entry| entry.key == key && entry.fingerprint == fingerprint) {
+            return Ok(Entry { key, fingerprint, version: same.version, document, line, object: same.object.clone() });
+        }
+        self.version += 1;
+        let json = zeroize::Zeroizing::new(manifest.versioned(self.version));
+        let object = Held::new(manifest.kind, &json).map_err(|error| error.to_string())?;
+        Ok(Entry { key, fingerprint, version: self.version, document, line, object })
+    }
+
+    /// Of all files' objects those that are served, and all problems in the order of the files.
+    fn merge(&mut self) -> Scan {
+        let mut problems = Vec::new();
+        let mut winners: HashMap<Key, (PathBuf, usize)> = HashMap::new();
+        let mut uids: HashMap<Box<str>, Key> = HashMap::new();
+        let (mut pods, mut objects) = (Vec::new(), Objects::new());
+        let mut served = HashMap::with_capacity(self.served.len());
+        for (name, contents) in &mut self.files {
+            let path = self.folder.join(name);
+            problems.extend(contents.problems.iter().cloned());
+            for entry in &mut contents.entries {
+                let mut refuse = |problem: String| {
+                    let (document, line) = (Some(entry.document), Some(entry.line));
+                    problems.push(Problem { file: path.clone(), document, line, problem });
+                };
+                let (kind, key) = &entry.key;
+                if let Some((file, line)) = winners.get(&entry.key) {
+                    refuse(format!(
+                        "{kind} {key} stands already in {}:{line}, which is served; rename or remove one of them",
+                        file.display()
+                    ));
+                    continue;
+                }
+                if let Held::Pod(pod) = &entry.object
+                    && let Some((_, other)) = uids.get(pod.runtime_uid())
+                {
+                    refuse(format!("Pod {key} has the UID of Pod {other}, which is served; remove metadata.uid"));
+                    continue;
+                }
+                // One that was hidden by another until now, or comes from another file, is a change of what is served.
+                if let Some((fingerprint, version)) = self.served.get(&entry.key)
+                    && *fingerprint != entry.fingerprint
+                    && entry.version <= *version
+                {
+                    match entry.object.versioned(self.version + 1) {
+                        Ok(object) => {
+                            self.version += 1;
+                            (entry.object, entry.version) = (object, self.version);
+                        }
+                        Err(error) => refuse(error.to_string()),
+                    }
+                }
+                winners.insert(entry.key.clone(), (path.clone(), entry.line));
+                served.insert(entry.key.clone(), (entry.fingerprint, entry.version));
+                match &entry.object {
+                    Held::Pod(pod) => {
+                        uids.insert(pod.runtime_uid().into(), entry.key.clone());
+                        pods.push(Arc::clone(pod));
+                    }
+                    Held::Object(object) => {
+                        objects.insert(entry.key.clone(), Arc::clone(object));
+                    }
+                }
+            }
+        }
+        self.served = served;
+        Scan { pods, objects, problems, again: false }
+    }
+}
+
+/// A file of which nothing can be said now: what it had is kept, and the file is read again at the next look.
+fn unread(path: &Path, contents: &mut Contents, why: &str) {
+    let mut text = why.to_owned();
+    if !contents.entries.is_empty() {
+        text.push_str("; served as before until it can be read: ");
+        text.push_str(&names(&contents.entries));
+    }
+    contents.problems = vec![problem(path, &text)];
+    contents.stamp = None;
+}
+
+fn problem(path: &Path, text: &str) -> Problem {
+    Problem { file: path.to_owned(), document: None, line: None, problem: text.to_owned() }
+}
+
+/// The first few names, for a report.
+fn names(entries: &[Entry]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> =
+        entries.iter().take(SHOWN).map(|entry| format!("{} {}", entry.key.0, entry.key.1)).collect();
+    let more = entries.len().saturating_sub(SHOWN);
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
