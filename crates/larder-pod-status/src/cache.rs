@@ -2,7 +2,7 @@
 
 use crate::sync::{Mutex, Pin, StatusMap};
 use crate::table::{End, Id, WaitTable};
-use crate::{Entry, EntryTimes, NewerThan, PodUid, WaitError};
+use crate::{Entry, EntryRef, EntryTimes, NewerThan, PodUid, WaitError};
 use larder_clock::Timestamp;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -267,10 +267,15 @@ impl<S, E> PodStatusWriter<S, E> {
     /// assert_eq!(reader.times(&PodUid::from("a")).global, Some(Timestamp::from_nanos(2)));
     /// ```
     pub fn update_time(&self, at: Timestamp) {
-        let pods = self.shared.pods.pin();
+        // Pinned only where it is needed; dropped after the lock is released, as everywhere.
+        let pods;
         let wakers = {
             let mut state = self.shared.state.lock();
             state.global = Some(at);
+            if !state.waits.any_due(at) {
+                return;
+            }
+            pods = self.shared.pods.pin();
             state.waits.end_all(at, End::Answered, |uid| entry(&pods, uid))
         };
         drop(wakers);
@@ -342,6 +347,22 @@ impl<S, E> PodStatusReader<S, E> {
     /// ```
     pub fn get(&self, uid: &PodUid) -> Entry<S, E> {
         entry(&self.shared.pods.pin(), uid)
+    }
+
+    /// Calls `look` with what the cache holds for the pod now, without taking a share of it.
+    ///
+    /// As [`get`](Self::get), and about half as long: the counts of the status are left alone. What is replaced or deleted
+    /// anywhere in the cache meanwhile stays in memory until `look` returns, so it should not take long.
+    ///
+    /// ```
+    /// use larder_pod_status::{Options, PodUid, pod_status_cache};
+    ///
+    /// let (_writer, reader) = pod_status_cache::<&str, &str>(Options::default());
+    /// assert!(reader.peek(&PodUid::from("a"), |entry| entry.status().is_none()));
+    /// ```
+    pub fn peek<T>(&self, uid: &PodUid, look: impl FnOnce(EntryRef<'_, S, E>) -> T) -> T {
+        let pods = self.shared.pods.pin();
+        pods.read(uid, |record| look(EntryRef::new(record.map(|record| (&record.status, &record.error)))))
     }
 
     /// Begins a wait for the pod's entry to be newer than `min`.

@@ -93,6 +93,58 @@ impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for Entry<S, E> {
     }
 }
 
+/// What the cache holds for a pod, seen in place: an [`Entry`] that is borrowed for the time of a
+/// [`peek`](crate::PodStatusReader::peek).
+///
+/// ```
+/// use larder_clock::Timestamp;
+/// use larder_pod_status::{Options, PodUid, pod_status_cache};
+///
+/// let (writer, reader) = pod_status_cache::<&str, &str>(Options::default());
+/// let uid = PodUid::from("a");
+/// assert!(reader.peek(&uid, |entry| entry.is_empty()));
+/// writer.set(&uid, Some("running".into()), None, Timestamp::ZERO);
+/// assert_eq!(reader.peek(&uid, |entry| entry.status().map(|status| status.len())), Some(7));
+/// ```
+pub struct EntryRef<'c, S, E> {
+    content: Option<(&'c Option<Arc<S>>, &'c Option<Arc<E>>)>,
+}
+
+impl<'c, S, E> EntryRef<'c, S, E> {
+    pub(crate) fn new(content: Option<(&'c Option<Arc<S>>, &'c Option<Arc<E>>)>) -> Self {
+        Self { content }
+    }
+
+    /// The status that was set, if one was.
+    pub fn status(&self) -> Option<&'c Arc<S>> {
+        self.content?.0.as_ref()
+    }
+
+    /// The error that was set with or instead of the status, if one was.
+    pub fn error(&self) -> Option<&'c Arc<E>> {
+        self.content?.1.as_ref()
+    }
+
+    /// Whether the cache has no entry for the pod.
+    pub fn is_empty(&self) -> bool {
+        self.content.is_none()
+    }
+}
+
+impl<S, E> Clone for EntryRef<'_, S, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S, E> Copy for EntryRef<'_, S, E> {}
+
+impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for EntryRef<'_, S, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EntryRef").field(&self.content).finish()
+    }
+}
+
 /// The times that tell how fresh a pod's entry is.
 ///
 /// An entry is known to have been true at the latest of the three.

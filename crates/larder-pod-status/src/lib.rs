@@ -10,7 +10,7 @@ mod uid;
 mod wait;
 
 pub use cache::{Options, PodStatusReader, PodStatusWriter, pod_status_cache};
-pub use entry::{Entry, EntryTimes};
+pub use entry::{Entry, EntryRef, EntryTimes};
 pub use error::WaitError;
 pub use uid::PodUid;
 pub use wait::NewerThan;

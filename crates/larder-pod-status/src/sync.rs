@@ -16,7 +16,12 @@ mod ordinary {
 
     impl<V> StatusMap<V> {
         pub(crate) fn new() -> Self {
-            Self(papaya::HashMap::with_hasher(RandomState::default()))
+            Self(
+                papaya::HashMap::builder()
+                    .hasher(RandomState::default())
+                    .resize_mode(papaya::ResizeMode::Blocking)
+                    .build(),
+            )
         }
 
         /// Pins the map: what the calls on it replace or remove is dropped at the earliest when the pin is.

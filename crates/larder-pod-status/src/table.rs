@@ -1,14 +1,14 @@
-//! The waits that are open, ordered by the time they wait for, and those that are answered but not yet fetched.
+//! The waits that are open, ordered by the time they wait for, and those that have ended but whose futures do not know yet.
 //!
 //! Each pod that is waited for has a record, found by its UID: the wait for the earliest time, and a heap of the others. A
 //! heap over all pods orders them by that earliest time. So a time that wakes nobody costs one comparison, and one that
-//! wakes k waits among n costs O(k log n) at most; to begin or drop a wait costs O(log n) at most, and mostly O(1): a wait
-//! for a later time than most stays where it is put, at the end of the heap.
+//! wakes k waits among n costs O(k log n) at most. To begin or drop a wait costs O(log n) at most, and O(1) where it is for
+//! a later time than most.
 //!
 //! # Limits
 //!
-//! The table holds what is open or answered, and little else: its slabs and heaps give memory back as waits end. What
-//! bounds it is the number of futures that its users hold.
+//! The table holds what its waits need, and gives memory back as they end. What bounds it is the number of futures that
+//! its users hold.
 
 mod heap;
 mod slab;
@@ -16,7 +16,7 @@ mod slab;
 use crate::{Entry, PodUid};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use heap::{Heap, Order};
+use heap::Heap;
 use larder_clock::Timestamp;
 pub(crate) use slab::Id;
 use slab::Slab;
@@ -27,7 +27,7 @@ use std::task::Waker;
 pub(crate) struct WaitTable<S, E> {
     waits: Slab<Wait<S, E>>,
     pods: Slab<Pod>,
-    /// For each pod the wait that is its `first`.
+    /// The pods by their earliest waits.
     earliest: Heap,
     by_uid: HashTable<Bucket>,
     hasher: RandomState,
@@ -40,6 +40,22 @@ pub(crate) enum Wait<S, E> {
     Ended(End, Entry<S, E>),
 }
 
+pub(crate) struct Open {
+    waker: Option<Waker>,
+    pod: Id,
+    /// The place among the pod's other waits; means nothing for its first.
+    at: u32,
+}
+
+/// How a wait ended, other than by being dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The time waited for has come.
+    Answered,
+    /// The writer was dropped.
+    WriterGone,
+}
+
 impl<S, E> Wait<S, E> {
     /// How it ended and with what, if it did.
     pub(crate) fn ended(self) -> Option<(End, Entry<S, E>)> {
@@ -50,44 +66,14 @@ impl<S, E> Wait<S, E> {
     }
 }
 
-pub(crate) struct Open {
-    min: Min,
-    waker: Option<Waker>,
-    pod: Id,
-    /// The place in the pod's heap of other waits; meaningless for its first.
-    at: u32,
-}
-
-/// How a wait ended, that is to say without being dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The time waited for has come.
-    Answered,
-    /// The writer was dropped.
-    WriterGone,
-}
-
-/// A timestamp that is not aligned to 16 bytes, for what is held in great numbers.
-#[derive(Clone, Copy)]
-struct Min([u8; 16]);
-
-impl Min {
-    fn new(time: Timestamp) -> Self {
-        Self(time.as_nanos().to_ne_bytes())
-    }
-
-    fn nanos(self) -> i128 {
-        i128::from_ne_bytes(self.0)
-    }
-}
-
 /// A pod that is waited for.
 struct Pod {
     uid: PodUid,
     /// The wait for the earliest time.
     first: Id,
-    /// The place of `first` in the heap of all pods.
+    /// The place in the heap of all pods, which holds that time.
     at: u32,
+    /// Its other waits, if there are any.
     others: Option<Box<Heap>>,
 }
 
@@ -97,55 +83,26 @@ struct Bucket {
     hash: u32,
 }
 
-impl Bucket {
-    /// The table takes its buckets from the lower bits of a hash, and its tags from the upper ones.
-    fn spread(hash: u32) -> u64 {
-        u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    }
+/// The table takes buckets from the lower bits of a hash, and tags from the upper ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Heap places are kept in 32 bits: there are no more elements than [`Id`]s.
-fn narrow(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
-}
-
-/// The order of one pod's waits, the first excepted.
-struct OfPod<'t, S, E>(&'t mut Slab<Wait<S, E>>);
-
-impl<S, E> Order for OfPod<'_, S, E> {
-    fn key(&self, id: Id) -> i128 {
-        key(self.0, id)
-    }
-
-    fn place(&mut self, id: Id, at: usize) {
-        if let Some(Wait::Open(open)) = self.0.get_mut(id) {
-            open.at = narrow(at);
+/// Notes where the waits of a pod are in its heap.
+fn place_waits<S, E>(waits: &mut Slab<Wait<S, E>>) -> impl FnMut(Id, u32) {
+    |id, at| {
+        if let Some(Wait::Open(open)) = waits.get_mut(id) {
+            open.at = at;
         }
     }
 }
 
-/// The order of all pods by their first waits.
-struct OfAll<'t, S, E>(&'t Slab<Wait<S, E>>, &'t mut Slab<Pod>);
-
-impl<S, E> Order for OfAll<'_, S, E> {
-    fn key(&self, id: Id) -> i128 {
-        key(self.0, id)
-    }
-
-    fn place(&mut self, id: Id, at: usize) {
-        if let Some(Wait::Open(open)) = self.0.get(id)
-            && let Some(pod) = self.1.get_mut(open.pod)
-        {
-            pod.at = narrow(at);
+/// Notes where pods are in the heap of all.
+fn place_pods(pods: &mut Slab<Pod>) -> impl FnMut(Id, u32) {
+    |id, at| {
+        if let Some(pod) = pods.get_mut(id) {
+            pod.at = at;
         }
-    }
-}
-
-fn key<S, E>(waits: &Slab<Wait<S, E>>, id: Id) -> i128 {
-    match waits.get(id) {
-        Some(Wait::Open(open)) => open.min.nanos(),
-        // Only open waits are in a heap.
-        _ => i128::MAX,
     }
 }
 
@@ -161,64 +118,64 @@ impl<S, E> WaitTable<S, E> {
         }
     }
 
-    /// Waits that are neither answered nor dropped.
+    /// Waits that have not ended.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
 
-    /// The pods that are waited for, in no particular order.
+    /// The pods that open waits are for, in no particular order.
     pub(crate) fn uids(&self) -> Vec<PodUid> {
-        self.pods.iter().map(|(_, pod)| pod.uid.clone()).collect()
+        self.pods.values().map(|pod| pod.uid.clone()).collect()
     }
 
-    /// Whether any wait is due at `now`, whichever pod it is for.
+    /// Whether any wait is for `now` or before.
     pub(crate) fn any_due(&self, now: Timestamp) -> bool {
-        self.earliest.peek().is_some_and(|first| key(&self.waits, first) <= now.as_nanos())
+        self.earliest.min().is_some_and(|min| min <= now)
     }
 
     /// Opens a wait, which stays until it is [taken](Self::take) or [removed](Self::remove).
     pub(crate) fn begin(&mut self, uid: &PodUid, min: Timestamp) -> Id {
         self.open += 1;
         let hash = self.hash(uid);
-        let new = |pod| Wait::Open(Open { min: Min::new(min), waker: None, pod, at: 0 });
-        let Some(pod_id) = self.find(hash, uid) else {
-            return self.begin_first(hash, uid.clone(), new);
-        };
-        let id = self.waits.insert_with(|_| new(pod_id));
+        let Some(pod_id) = self.find(hash, uid) else { return self.begin_first(hash, uid, min) };
+        let id = self.waits.insert(Wait::Open(Open { waker: None, pod: pod_id, at: 0 }));
         if let Some(pod) = self.pods.get_mut(pod_id) {
-            let (first, at) = (pod.first, pod.at);
-            let earlier = min.as_nanos() < key(&self.waits, first);
-            let other = if earlier { std::mem::replace(&mut pod.first, id) } else { id };
+            let at = pod.at;
+            let first_min = self.earliest.min_at(at).filter(|&first_min| min < first_min);
+            let (other_min, other) = match first_min {
+                Some(first_min) => (first_min, std::mem::replace(&mut pod.first, id)),
+                None => (min, id),
+            };
             let others = pod.others.get_or_insert_with(|| Box::new(Heap::new()));
-            others.push(&mut OfPod(&mut self.waits), other);
-            if earlier {
-                self.earliest.replace(&mut OfAll(&self.waits, &mut self.pods), at as usize, id);
+            others.push(other_min, other, &mut place_waits(&mut self.waits));
+            if first_min.is_some() {
+                self.earliest.set_min(at, min, &mut place_pods(&mut self.pods));
             }
         }
         id
     }
 
-    /// Opens the only wait of a pod; the two records name each other.
-    fn begin_first(&mut self, hash: u32, uid: PodUid, new: impl Fn(Id) -> Wait<S, E>) -> Id {
-        let Self { waits, pods, .. } = self;
-        let pod = pods.insert_with(|pod| Pod { uid, first: waits.insert_with(|_| new(pod)), at: 0, others: None });
-        let id = pods[pod].first;
-        self.by_uid.insert_unique(Bucket::spread(hash), Bucket { pod, hash }, |bucket| Bucket::spread(bucket.hash));
-        self.earliest.push(&mut OfAll(&self.waits, &mut self.pods), id);
+    /// Opens the only wait of a pod.
+    fn begin_first(&mut self, hash: u32, uid: &PodUid, min: Timestamp) -> Id {
+        let pod = self.pods.next_id();
+        let id = self.waits.insert(Wait::Open(Open { waker: None, pod, at: 0 }));
+        let pod = self.pods.insert(Pod { uid: uid.clone(), first: id, at: 0, others: None });
+        self.by_uid.insert_unique(spread(hash), Bucket { pod, hash }, |bucket| spread(bucket.hash));
+        self.earliest.push(min, pod, &mut place_pods(&mut self.pods));
         id
     }
 
     /// Adds a wait that has ended already.
     pub(crate) fn insert_ended(&mut self, end: End, entry: Entry<S, E>) -> Id {
-        self.waits.insert_with(|_| Wait::Ended(end, entry))
+        self.waits.insert(Wait::Ended(end, entry))
     }
 
     /// Removes the wait if it has ended, and says how and with what.
     pub(crate) fn take(&mut self, id: Id) -> Option<(End, Entry<S, E>)> {
-        if !matches!(self.waits.get(id)?, Wait::Ended(..)) {
-            return None;
+        match self.waits.get(id)? {
+            Wait::Open(_) => None,
+            Wait::Ended(..) => self.waits.remove(id).and_then(Wait::ended),
         }
-        self.waits.remove(id).and_then(Wait::ended)
     }
 
     /// The pod of a wait that is open.
@@ -239,47 +196,50 @@ impl<S, E> WaitTable<S, E> {
 
     /// Removes a wait, ended or not. What it held is the caller's to drop, where no lock is held.
     pub(crate) fn remove(&mut self, id: Id) -> Option<Wait<S, E>> {
-        if let Some(Wait::Open(open)) = self.waits.get(id) {
-            let (pod, at) = (open.pod, open.at);
-            self.unlink(id, pod, at);
+        let removed = self.waits.remove(id)?;
+        if let Wait::Open(open) = &removed {
             self.open -= 1;
+            self.unlink(id, open);
         }
-        self.waits.remove(id)
+        Some(removed)
     }
 
-    /// Takes an open wait out of its pod's order, and the pod out of the order of all if it was the last.
-    fn unlink(&mut self, id: Id, pod_id: Id, at: u32) {
-        let Some(pod) = self.pods.get_mut(pod_id) else { return };
-        let others = pod.others.as_deref_mut();
-        if pod.first != id {
-            if let Some(others) = others {
-                others.remove(&mut OfPod(&mut self.waits), at as usize);
+    /// Takes an open wait out of its pod's order, and the pod out of the order of all if it was its last.
+    fn unlink(&mut self, id: Id, open: &Open) {
+        let Some(pod) = self.pods.get_mut(open.pod) else { return };
+        if pod.first == id {
+            let next = next_first(pod, &mut self.waits);
+            self.reorder(open.pod, next);
+        } else if let Some(others) = &mut pod.others {
+            others.remove(open.at, &mut place_waits(&mut self.waits));
+            if others.is_empty() {
+                pod.others = None;
             }
-            return;
         }
-        let next = others.and_then(|others| others.pop(&mut OfPod(&mut self.waits)));
-        let at = pod.at as usize;
-        if let Some(next) = next {
-            pod.first = next;
-            self.earliest.replace(&mut OfAll(&self.waits, &mut self.pods), at, next);
+    }
+
+    /// Moves a pod to where its new first wait belongs, or removes it if it has no wait any more.
+    fn reorder(&mut self, pod_id: Id, first_min: Option<Timestamp>) {
+        let Some(at) = self.pods.get(pod_id).map(|pod| pod.at) else { return };
+        if let Some(min) = first_min {
+            self.earliest.set_min(at, min, &mut place_pods(&mut self.pods));
         } else {
-            self.earliest.remove(&mut OfAll(&self.waits, &mut self.pods), at);
+            self.earliest.remove(at, &mut place_pods(&mut self.pods));
             self.remove_pod(pod_id);
         }
     }
 
     fn remove_pod(&mut self, id: Id) {
         let Some(pod) = self.pods.remove(id) else { return };
-        let hash = self.hash(&pod.uid);
-        if let Ok(found) = self.by_uid.find_entry(Bucket::spread(hash), |bucket| bucket.pod == id) {
+        if let Ok(found) = self.by_uid.find_entry(spread(self.hash(&pod.uid)), |bucket| bucket.pod == id) {
             found.remove();
         }
         if self.by_uid.len() < self.by_uid.capacity() / 8 {
-            self.by_uid.shrink_to(self.by_uid.len() * 2, |bucket| Bucket::spread(bucket.hash));
+            self.by_uid.shrink_to(self.by_uid.len() * 2, |bucket| spread(bucket.hash));
         }
     }
 
-    /// Answers the pod's waits for `now` and before with the entry that it has.
+    /// Ends the pod's waits for `now` and before, with the entry that it has.
     pub(crate) fn answer_pod(
         &mut self,
         uid: &PodUid,
@@ -287,20 +247,13 @@ impl<S, E> WaitTable<S, E> {
         entry: impl FnOnce(&PodUid) -> Entry<S, E>,
     ) -> Wakers {
         let mut wakers = Wakers::default();
-        if !self.any_due(now) {
-            return wakers;
-        }
-        let Some(pod_id) = self.find(self.hash(uid), uid) else { return wakers };
-        let (first, at) = (self.pods[pod_id].first, self.pods[pod_id].at as usize);
-        if key(&self.waits, first) > now.as_nanos() {
-            return wakers;
-        }
-        let next = self.end_due(pod_id, now, End::Answered, entry, &mut Vec::new(), &mut wakers);
-        if let Some(next) = next {
-            self.earliest.replace(&mut OfAll(&self.waits, &mut self.pods), at, next);
-        } else {
-            self.earliest.remove(&mut OfAll(&self.waits, &mut self.pods), at);
-            self.remove_pod(pod_id);
+        // Most often nobody waits for the pod, and mostly that is known without a search.
+        if self.any_due(now)
+            && let Some(pod_id) = self.find(self.hash(uid), uid)
+            && self.pods.get(pod_id).and_then(|pod| self.earliest.min_at(pod.at)).is_some_and(|min| min <= now)
+        {
+            let next = self.end_due(pod_id, now, End::Answered, entry, &mut Vec::new(), &mut wakers);
+            self.reorder(pod_id, next);
         }
         wakers
     }
@@ -313,24 +266,20 @@ impl<S, E> WaitTable<S, E> {
         mut entry: impl FnMut(&PodUid) -> Entry<S, E>,
     ) -> Wakers {
         let mut wakers = Wakers::default();
-        if !self.any_due(now) {
-            return wakers;
-        }
-        let mut firsts = Vec::new();
-        self.earliest.take_due(&mut OfAll(&self.waits, &mut self.pods), now.as_nanos(), &mut firsts);
-        let mut scratch = Vec::new();
-        for first in firsts {
-            let Some(Wait::Open(open)) = self.waits.get(first) else { continue };
-            let pod_id = open.pod;
-            match self.end_due(pod_id, now, end, &mut entry, &mut scratch, &mut wakers) {
-                Some(next) => self.earliest.push(&mut OfAll(&self.waits, &mut self.pods), next),
-                None => self.remove_pod(pod_id),
+        let mut pods = Vec::new();
+        self.earliest.take_due(now, &mut pods, &mut place_pods(&mut self.pods));
+        let mut due = Vec::new();
+        for pod_id in pods {
+            if let Some(min) = self.end_due(pod_id, now, end, &mut entry, &mut due, &mut wakers) {
+                self.earliest.push(min, pod_id, &mut place_pods(&mut self.pods));
+            } else {
+                self.remove_pod(pod_id);
             }
         }
         wakers
     }
 
-    /// Ends the waits of a pod whose first is due, and gives its new first, if waits are left.
+    /// Ends the waits of a pod whose first is due, and says for when its new first is, if there is one.
     fn end_due(
         &mut self,
         pod_id: Id,
@@ -339,19 +288,15 @@ impl<S, E> WaitTable<S, E> {
         entry: impl FnOnce(&PodUid) -> Entry<S, E>,
         due: &mut Vec<Id>,
         wakers: &mut Wakers,
-    ) -> Option<Id> {
+    ) -> Option<Timestamp> {
         let pod = self.pods.get_mut(pod_id)?;
         due.clear();
-        let mut next = None;
-        if let Some(others) = pod.others.as_deref_mut() {
-            let order = &mut OfPod(&mut self.waits);
-            others.take_due(order, now.as_nanos(), due);
-            next = others.pop(order);
+        if let Some(others) = &mut pod.others {
+            others.take_due(now, due, &mut place_waits(&mut self.waits));
         }
         let first = pod.first;
-        pod.first = next.unwrap_or(first);
+        let next = next_first(pod, &mut self.waits);
         let entry = entry(&pod.uid);
-        self.open -= due.len() + 1;
         for &id in &*due {
             self.end(id, end, entry.clone(), wakers);
         }
@@ -363,23 +308,35 @@ impl<S, E> WaitTable<S, E> {
         if let Some(wait) = self.waits.get_mut(id)
             && let Wait::Open(open) = std::mem::replace(wait, Wait::Ended(end, entry))
         {
+            self.open -= 1;
             wakers.0.extend(open.waker);
         }
     }
 
     fn hash(&self, uid: &PodUid) -> u32 {
-        let hash = self.hasher.hash_one(uid);
-        u32::try_from(hash >> 32).unwrap_or_default()
+        u32::try_from(self.hasher.hash_one(uid) >> 32).unwrap_or_default()
     }
 
     fn find(&self, hash: u32, uid: &PodUid) -> Option<Id> {
         let is_it =
             |bucket: &Bucket| bucket.hash == hash && self.pods.get(bucket.pod).is_some_and(|pod| pod.uid == *uid);
-        self.by_uid.find(Bucket::spread(hash), is_it).map(|bucket| bucket.pod)
+        self.by_uid.find(spread(hash), is_it).map(|bucket| bucket.pod)
     }
 }
 
-/// The wakers of waits that have ended, to be woken once the lock is released; that is done when it is dropped.
+/// Makes the earliest of a pod's other waits its first, and says for when it is; `None` where there is no other.
+fn next_first<S, E>(pod: &mut Pod, waits: &mut Slab<Wait<S, E>>) -> Option<Timestamp> {
+    let others = pod.others.as_deref_mut()?;
+    let next = others.pop(&mut place_waits(waits));
+    if others.is_empty() {
+        pod.others = None;
+    }
+    let (min, first) = next?;
+    pod.first = first;
+    Some(min)
+}
+
+/// The wakers of waits that have ended; dropping it wakes them.
 #[derive(Default)]
 #[must_use = "the waits are woken when it is dropped, which is to be after the lock is"]
 pub(crate) struct Wakers(Vec<Waker>);

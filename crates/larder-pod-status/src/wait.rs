@@ -23,7 +23,9 @@ pub struct NewerThan<S, E>(State<S, E>);
 
 enum State<S, E> {
     /// Answered when it began.
-    Ready(Entry<S, E>),
+    ///
+    /// Boxed, because many waits are held while they wait, and few that were answered at once.
+    Ready(Box<Entry<S, E>>),
     /// In the table of waits, whether still open or not.
     Waiting(Arc<Shared<S, E>>, Id),
     Done,
@@ -31,7 +33,7 @@ enum State<S, E> {
 
 impl<S, E> NewerThan<S, E> {
     pub(crate) fn ready(entry: Entry<S, E>) -> Self {
-        Self(State::Ready(entry))
+        Self(State::Ready(Box::new(entry)))
     }
 
     pub(crate) fn waiting(shared: Arc<Shared<S, E>>, id: Id) -> Self {
@@ -43,7 +45,7 @@ impl<S, E> NewerThan<S, E> {
     /// `None` if it has given its answer already.
     pub(crate) fn give_up(&mut self) -> Option<Result<Entry<S, E>, WaitError<S, E>>> {
         match std::mem::replace(&mut self.0, State::Done) {
-            State::Ready(entry) => Some(Ok(entry)),
+            State::Ready(entry) => Some(Ok(*entry)),
             State::Waiting(shared, id) => shared.give_up(id),
             State::Done => None,
         }
@@ -55,7 +57,7 @@ impl<S, E> Future for NewerThan<S, E> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match std::mem::replace(&mut self.0, State::Done) {
-            State::Ready(entry) => Poll::Ready(Ok(entry)),
+            State::Ready(entry) => Poll::Ready(Ok(*entry)),
             State::Waiting(shared, id) => {
                 let answer = shared.poll(id, cx.waker());
                 if answer.is_pending() {

@@ -1,11 +1,9 @@
 //! A slab of values with 32-bit names, in chunks that are given back when they are empty.
 
 use std::num::NonZeroU32;
-use std::ops::Index;
 
-/// Slots in a chunk: small enough that a cache with few waits stays small, large enough that the chunk's own record
-/// weighs nothing beside it.
-const CHUNK: usize = 256;
+/// Slots in a chunk: enough that the chunk's own record weighs nothing beside them.
+const CHUNK: usize = 512;
 
 /// The name of a value in a slab, valid until the value is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +12,7 @@ pub(crate) struct Id(NonZeroU32);
 impl Id {
     fn new(chunk: usize, slot: usize) -> Self {
         let number = u32::try_from(chunk * CHUNK + slot + 1).ok().and_then(NonZeroU32::new);
-        // The waits alone would take more than 200 GB, and the futures that hold them as much again.
+        // Cannot fail: so many waits take more than 200 GB, and the futures that hold them half as much again.
         Self(number.expect("fewer than 2^32 - 1 waits are open"))
     }
 
@@ -25,27 +23,28 @@ impl Id {
 }
 
 enum Slot<T> {
-    /// With the next free slot of the chunk.
+    /// With the next free slot of the chunk, if there is one.
     Free(Option<u16>),
     Used(T),
 }
 
 struct Chunk<T> {
-    /// `CHUNK` slots, or none while the chunk is given back.
+    /// The slots that were ever used; there is room for `CHUNK`, or for none while the chunk is given back.
     slots: Vec<Slot<T>>,
     used: usize,
-    /// The first free slot.
+    /// The first free one of the slots.
     free: Option<u16>,
-    /// Where the chunk stands in `Slab::open`, if it has room.
+    /// Where the chunk stands in `Slab::open`, if it is there.
     open_at: usize,
 }
 
 /// Values of one type, each with an [`Id`].
 ///
-/// Memory: one slot a value, and at most one chunk that is empty.
+/// Memory: a slot for each value and for each that was removed from a chunk that is still in use; at most one chunk is
+/// empty.
 pub(super) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
-    /// The chunks that have slots, and a free one among them.
+    /// The chunks that have memory and room.
     open: Vec<usize>,
     /// The chunks that are given back.
     returned: Vec<usize>,
@@ -57,25 +56,30 @@ impl<T> Slab<T> {
         Self { chunks: Vec::new(), open: Vec::new(), returned: Vec::new(), len: 0 }
     }
 
-    #[cfg(test)]
-    pub(super) const fn len(&self) -> usize {
-        self.len
+    /// The name that the next value will get.
+    pub(super) fn next_id(&mut self) -> Id {
+        let at = self.open.last().copied().unwrap_or_else(|| self.open_chunk());
+        let chunk = &self.chunks[at];
+        Id::new(at, chunk.free.map_or(chunk.slots.len(), usize::from))
     }
 
-    /// Inserts a value that may hold its own name.
-    pub(super) fn insert_with(&mut self, value: impl FnOnce(Id) -> T) -> Id {
-        let at = self.open.last().copied().unwrap_or_else(|| self.open_chunk());
+    pub(super) fn insert(&mut self, value: T) -> Id {
+        let id = self.next_id();
+        let (at, slot) = id.place();
         let chunk = &mut self.chunks[at];
-        // An open chunk has a free slot.
-        let slot = chunk.free.map_or(0, usize::from);
-        let id = Id::new(at, slot);
-        let value = value(id);
-        if let Slot::Free(next) = std::mem::replace(&mut chunk.slots[slot], Slot::Used(value)) {
-            chunk.free = next;
+        let value = Slot::Used(value);
+        match chunk.slots.get_mut(slot) {
+            None => chunk.slots.push(value),
+            Some(free) => {
+                if let Slot::Free(next) = std::mem::replace(free, value) {
+                    chunk.free = next;
+                }
+            }
         }
         chunk.used += 1;
         self.len += 1;
         if chunk.used == CHUNK {
+            // It is the last of the open ones.
             self.open.pop();
         }
         id
@@ -84,10 +88,8 @@ impl<T> Slab<T> {
     pub(super) fn remove(&mut self, id: Id) -> Option<T> {
         let (at, slot) = id.place();
         let chunk = self.chunks.get_mut(at)?;
-        if !matches!(chunk.slots.get(slot), Some(Slot::Used(_))) {
-            return None;
-        }
-        let freed = std::mem::replace(&mut chunk.slots[slot], Slot::Free(chunk.free));
+        let place = chunk.slots.get_mut(slot).filter(|slot| matches!(slot, Slot::Used(_)))?;
+        let removed = std::mem::replace(place, Slot::Free(chunk.free));
         chunk.free = u16::try_from(slot).ok();
         if chunk.used == CHUNK {
             chunk.open_at = self.open.len();
@@ -95,49 +97,12 @@ impl<T> Slab<T> {
         }
         chunk.used -= 1;
         self.len -= 1;
-        if chunk.used == 0 && self.open.len() > 1 {
+        if chunk.used == 0 {
             self.return_chunk(at);
         }
-        match freed {
+        match removed {
             Slot::Used(value) => Some(value),
             Slot::Free(_) => None,
-        }
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
-        self.chunks.iter().enumerate().flat_map(|(at, chunk)| {
-            chunk.slots.iter().enumerate().filter_map(move |(slot, value)| match value {
-                Slot::Used(value) => Some((Id::new(at, slot), value)),
-                Slot::Free(_) => None,
-            })
-        })
-    }
-
-    /// A chunk with all its slots free, as the last of the open ones.
-    fn open_chunk(&mut self) -> usize {
-        let slots = || (1..=CHUNK).map(|next| Slot::Free(u16::try_from(next).ok().filter(|_| next < CHUNK))).collect();
-        let open_at = self.open.len();
-        let at = self.returned.pop().unwrap_or(self.chunks.len());
-        let chunk = Chunk { slots: slots(), used: 0, free: Some(0), open_at };
-        match self.chunks.get_mut(at) {
-            Some(returned) => *returned = chunk,
-            None => self.chunks.push(chunk),
-        }
-        self.open.push(at);
-        at
-    }
-
-    /// Gives an empty chunk's memory back.
-    fn return_chunk(&mut self, at: usize) {
-        let open_at = self.chunks[at].open_at;
-        self.open.swap_remove(open_at);
-        if let Some(&moved) = self.open.get(open_at) {
-            self.chunks[moved].open_at = open_at;
-        }
-        self.chunks[at].slots = Vec::new();
-        self.returned.push(at);
-        if self.len == 0 {
-            *self = Self::new();
         }
     }
 
@@ -156,12 +121,45 @@ impl<T> Slab<T> {
             Slot::Free(_) => None,
         }
     }
-}
 
-impl<T> Index<Id> for Slab<T> {
-    type Output = T;
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flat_map(|chunk| &chunk.slots).filter_map(|slot| match slot {
+            Slot::Used(value) => Some(value),
+            Slot::Free(_) => None,
+        })
+    }
 
-    fn index(&self, id: Id) -> &T {
-        self.get(id).expect("the value is not removed")
+    /// A chunk with room for `CHUNK` values, as the last of the open ones.
+    fn open_chunk(&mut self) -> usize {
+        let at = self.returned.pop().unwrap_or(self.chunks.len());
+        let chunk = Chunk { slots: Vec::with_capacity(CHUNK), used: 0, free: None, open_at: self.open.len() };
+        match self.chunks.get_mut(at) {
+            Some(returned) => *returned = chunk,
+            None => self.chunks.push(chunk),
+        }
+        self.open.push(at);
+        at
+    }
+
+    /// Gives the memory of an empty chunk back, unless no other one is open: the next value will want it.
+    fn return_chunk(&mut self, at: usize) {
+        if self.open.len() == 1 {
+            return;
+        }
+        if self.len == 0 {
+            // The other open chunks are empty, too.
+            *self = Self::new();
+            return;
+        }
+        let open_at = self.chunks[at].open_at;
+        self.open.swap_remove(open_at);
+        if let Some(&moved) = self.open.get(open_at) {
+            self.chunks[moved].open_at = open_at;
+        }
+        self.chunks[at] = Chunk { slots: Vec::new(), used: 0, free: None, open_at: 0 };
+        self.returned.push(at);
     }
 }
+
+#[cfg(test)]
+mod tests;
