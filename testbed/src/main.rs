@@ -42,6 +42,9 @@ enum Action {
     RunPods,
     /// Build and install the programs, and bring up nothing.
     Build,
+    /// Bring up one as a test does, with a pod, say where it is, and hold it until it is killed or input ends.
+    #[command(hide = true)]
+    Hold,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -82,6 +85,16 @@ async fn main() -> Result<()> {
             println!("{} pods: {started} started, {removed} removed", pods.len());
         }
         Action::Build => Testbed::build_programs()?,
+        Action::Hold => {
+            let testbed = Testbed::start(Options::default()).await?;
+            let pod: Pod = serde_json::from_value(serde_json::json!({
+                "metadata": { "name": "held", "uid": "00000000-0000-4000-8000-000000000000" },
+                "spec": { "containers": [{ "name": "main", "command": ["sleep", "100000"] }] },
+            }))?;
+            testbed.pods().run(&pod).await?;
+            println!("{}", testbed.folder().display());
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,19 @@
+//! larder on a real node: the binary with the node's identity, beside a real API server and container runtime.
+//!
+//! | file | shows |
+//! | --- | --- |
+//! | `objects.rs` | what pods refer to is served, refreshed, fetched for a new pod, and refused otherwise |
+//! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
+//! | `outage.rs` | the API server or the runtime is gone, and comes back |
+//! | `start.rs` | starting with what cannot work, and ending |
+//!
+//! They need root, and are behind the feature `testbed-tests`: `cargo xtask test --only testbed`. Each test has a testbed
+//! of its own, so they run side by side. Nothing here waits for a fixed time: each look at something is repeated until it
+//! is as it should be, or a deadline has passed.
+
+mod cluster;
+mod daemon;
+mod objects;
+mod outage;
+mod runtime;
+mod start;

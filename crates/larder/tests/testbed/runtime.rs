@@ -1,0 +1,123 @@
+//! What the runtime says of containers is what larder says, and waits end when it changes.
+
+use crate::cluster::{Cluster, NAMESPACE, container};
+use crate::daemon::Daemon;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use larder_testbed::poll::until;
+use larder_testbed::{Options, Testbed};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The daemon's default.
+const RELIST_PERIOD: Duration = Duration::from_secs(1);
+
+fn first_container(pod: &Pod) -> &Container {
+    &pod.spec.as_ref().expect("spec").containers[0]
+}
+
+/// Nanoseconds since the Unix epoch of a time in RFC 3339.
+fn nanoseconds(time: &Value) -> i128 {
+    let time: jiff::Timestamp = time.as_str().unwrap_or_else(|| panic!("{time} is no time")).parse().expect("RFC 3339");
+    time.as_nanosecond()
+}
+
+/// The container of that id in larder's status of a pod.
+fn find<'a>(status: &'a Value, id: &str) -> &'a Value {
+    let containers = status["status"]["containers"].as_array().unwrap_or_else(|| panic!("no containers in {status}"));
+    let found = containers.iter().find(|container| container["id"].as_str().is_some_and(|it| it.ends_with(id)));
+    found.unwrap_or_else(|| panic!("{id} is not in {status}"))
+}
+
+#[tokio::test]
+async fn an_exit_with_code_3_ends_a_wait_within_the_relist_period_with_the_runtimes_times() {
+    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let cluster = Cluster::new(&testbed).await;
+    // Runs until the file is there, so that the test says when it ends.
+    let flag = testbed.folder().join("end-now");
+    let root = testbed.folder().display();
+    let command = format!("while ! test -e /proc/1/root{root}/end-now; do sleep 0.05; done; exit 3");
+    let pod = cluster.create_pod("task", json!({ "hostPID": true, "containers": [container("main", &command)] })).await;
+    let running = testbed.pods().run(&pod).await.expect("runs");
+    let id = &running.containers["main"];
+    let uid = pod.metadata.uid.as_deref().expect("uid");
+    let daemon = Daemon::start(&testbed).await;
+    let path = format!("/larder/v1/pods/{uid}/status");
+    let started = until("it runs", LIMIT, async || {
+        let answer = daemon.get(&path).await;
+        if answer.body["status"].is_object() { Ok(answer.body) } else { Err(format!("{answer:?}")) }
+    });
+    let started = started.await.expect("runs");
+    assert_eq!(find(&started, id)["state"], "running", "{started}");
+
+    let waits = ["wait", "pod", "task", "-n", NAMESPACE, "--for=exited", "--timeout=60s"];
+    let ends = async {
+        std::fs::write(&flag, "").expect("flag");
+    };
+    let (wait, ()) = tokio::join!(daemon.larder(&waits), ends);
+    wait.ok();
+    let answer = daemon.get(&path).await.body;
+    let exited = find(&answer, id);
+    assert_eq!((&exited["state"], &exited["exitCode"]), (&json!("exited"), &json!(3)), "{answer}");
+
+    // The status is from the first relist that began after the exit: at most one period later, and what a relist takes.
+    let delay = nanoseconds(&answer["modifiedAt"]) - nanoseconds(&exited["finishedAt"]);
+    let limit = RELIST_PERIOD + Duration::from_secs(1);
+    assert!(delay >= 0 && delay < i128::try_from(limit.as_nanos()).expect("small"), "{delay} ns: {answer}");
+
+    let reference = testbed.crictl(&["inspect", "-o", "json", id]).expect("crictl")["status"].clone();
+    for time in ["createdAt", "startedAt", "finishedAt"] {
+        assert_eq!(nanoseconds(&exited[time]), nanoseconds(&reference[time]), "{time}: {exited} and {reference}");
+    }
+    assert_eq!((&exited["exitCode"], &exited["reason"]), (&reference["exitCode"], &reference["reason"]));
+    assert_eq!(exited["imageRef"], reference["imageRef"]);
+
+    let table = daemon.larder(&["ps", "-n", NAMESPACE]).await.ok();
+    let row = table.lines().find(|line| line.contains("task")).unwrap_or_else(|| panic!("no row in:\n{table}"));
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert!(words.iter().any(|word| word.eq_ignore_ascii_case("exited")) && words.contains(&"3"), "{table}");
+}
+
+#[tokio::test]
+async fn a_restart_is_the_same_container_with_another_instance() {
+    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let cluster = Cluster::new(&testbed).await;
+    let pod = cluster.create_pod("flaky", json!({ "containers": [container("main", "exit 7")] })).await;
+    let mut running = testbed.pods().run(&pod).await.expect("runs");
+    let uid = pod.metadata.uid.as_deref().expect("uid").to_owned();
+    let first = running.containers["main"].clone();
+    let daemon = Daemon::start(&testbed).await;
+    let path = format!("/larder/v1/pods/{uid}/status");
+    let exited = until("the first instance has ended", LIMIT, async || {
+        let answer = daemon.get(&path).await.body;
+        let state = answer["status"]["containers"][0]["state"].clone();
+        if state == "exited" { Ok(answer) } else { Err(answer.to_string()) }
+    });
+    let exited = exited.await.expect("exited");
+    assert_eq!(find(&exited, &first)["exitCode"], 7, "{exited}");
+
+    let as_of = exited["asOf"].as_str().expect("a time");
+    let mut sleeper = first_container(&pod).clone();
+    sleeper.command = Some(vec!["sleep".into(), "100000".into()]);
+    let second = testbed.pods().start_container(&mut running, &sleeper).await.expect("restarts");
+    let newer = daemon.get(&format!("{path}?newerThan={as_of}&timeout=30s")).await;
+    assert_eq!(newer.status, 200, "{newer:?}");
+    let restarted = until("the second instance runs", LIMIT, async || {
+        let answer = daemon.get(&path).await.body;
+        let is_there = answer["status"]["containers"].as_array().is_some_and(|all| all.len() == 2);
+        if is_there && find(&answer, &second)["state"] == "running" { Ok(answer) } else { Err(answer.to_string()) }
+    });
+    let restarted = restarted.await.expect("restarted");
+    assert_eq!(find(&restarted, &second)["restartCount"], 1, "{restarted}");
+    assert_eq!(find(&restarted, &first)["exitCode"], 7, "the earlier instance is still known");
+
+    // Removed from the runtime, it is gone from larder, too.
+    testbed.pods().remove(&running.sandbox).await.expect("removed");
+    let gone = until("larder knows no container of it", LIMIT, async || {
+        let answer = daemon.get(&path).await;
+        let containers = answer.body["status"]["containers"].as_array().map_or(0, Vec::len);
+        if containers == 0 { Ok(()) } else { Err(format!("{answer:?}")) }
+    });
+    gone.await.expect("gone");
+}
