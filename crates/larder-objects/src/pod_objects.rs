@@ -37,7 +37,9 @@ const SHARD_SHIFT: u32 = 40;
 /// The objects of one kind that the registered pods refer to.
 ///
 /// ```
-/// use larder_objects::{PodIdentity, PodObjects, Reference, References, Store};
+/// use larder_clock::MonotonicClock;
+/// use larder_objects::{DefaultTtl, PodIdentity, PodObjects, Reference, References, TtlStore, fetch_fn};
+/// use std::sync::Arc;
 ///
 /// // A pod, for this example, is a UID and the name of its one secret.
 /// struct OneSecret;
@@ -50,14 +52,33 @@ const SHARD_SHIFT: u32 = 40;
 ///     }
 /// }
 ///
-/// fn rename_secret<S: Store>(pods: &PodObjects<S, OneSecret>) {
-///     pods.register_pod(&("0b5c", "db-password"));
-///     assert_eq!(pods.references("shop", "db-password"), 1);
-///     pods.register_pod(&("0b5c", "db-login"));
-///     assert_eq!(pods.references("shop", "db-password"), 0);
-///     pods.unregister_pod(&("0b5c", "whatever"));
-///     assert_eq!(pods.references("shop", "db-login"), 0);
-/// }
+/// # struct Secret;
+/// # impl larder_objects::Object for Secret {
+/// #     fn resource_version(&self) -> &str {
+/// #         "1"
+/// #     }
+/// # }
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("unavailable")]
+/// # struct Unavailable;
+/// # impl larder_objects::FetchError for Unavailable {
+/// #     fn is_not_found(&self) -> bool {
+/// #         false
+/// #     }
+/// # }
+/// # let server = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
+/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, 60_000_000_000);
+/// let pods = PodObjects::new(store, OneSecret);
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// pods.register_pod(&("0b5c", "db-password"));
+/// assert!(pods.get_object("shop", "db-password").await.is_ok());
+///
+/// // The pod changes; then it goes, whatever it looks like by then.
+/// pods.register_pod(&("0b5c", "db-login"));
+/// assert!(pods.get_object("shop", "db-password").await.unwrap_err().is_not_registered());
+/// pods.unregister_pod(&("0b5c", "something-else"));
+/// assert!(pods.get_object("shop", "db-login").await.unwrap_err().is_not_registered());
+/// # });
 /// ```
 pub struct PodObjects<S, R> {
     store: S,
@@ -92,7 +113,7 @@ impl<S: Store, R> PodObjects<S, R> {
         let mut pods = self.shard(hash).lock();
         match pods.find_mut(hash, |record| record.is(identity)) {
             None => {
-                for reference in &names {
+                for &reference in &names {
                     self.add(identity, reference);
                 }
                 pods.insert_unique(hash, Record::new(identity, &names), |record| self.hash(record.identity()));
@@ -100,12 +121,8 @@ impl<S: Store, R> PodObjects<S, R> {
             Some(record) if record.has(&names) => {}
             Some(record) => {
                 let before = std::mem::replace(record, Record::new(identity, &names));
-                for reference in names.iter().filter(|reference| !before.names(reference.name)) {
-                    self.add(identity, reference);
-                }
-                for reference in before.references().filter(|reference| !record.names(reference.name)) {
-                    self.delete(identity, reference);
-                }
+                record::missing(names.iter().copied(), before.references()).for_each(|it| self.add(identity, it));
+                record::missing(before.references(), names.iter().copied()).for_each(|it| self.delete(identity, it));
             }
         }
     }
@@ -172,7 +189,7 @@ impl<S: Store, R> PodObjects<S, R> {
         }
     }
 
-    fn add(&self, pod: PodIdentity<'_>, reference: &Reference<'_>) {
+    fn add(&self, pod: PodIdentity<'_>, reference: Reference<'_>) {
         self.store.add_reference(pod.namespace, reference.name, pod.uid);
     }
 

@@ -1,17 +1,44 @@
 //! What every strategy offers: reference counts, and reads of what is referenced.
 
 use crate::{FetchError, Freshness, GetError, Object, ObjectKey, Read};
+use std::sync::Arc;
 
 /// A cache of the objects that are referenced.
 ///
 /// References are counted per namespace and name; what a strategy does with them is its own.
 ///
 /// ```
-/// use larder_objects::Store;
+/// use larder_clock::MonotonicClock;
+/// use larder_objects::{DefaultTtl, Store, TtlStore};
+/// use std::sync::Arc;
 ///
-/// async fn size_of_password<S: Store>(store: &S) -> bool {
-///     store.get("shop", "db-password").await.is_ok()
+/// /// What runs with any strategy.
+/// async fn is_there(store: &impl Store, name: &str) -> bool {
+///     store.get("shop", name).await.is_ok()
 /// }
+///
+/// # struct Secret;
+/// # impl larder_objects::Object for Secret {
+/// #     fn resource_version(&self) -> &str {
+/// #         "1"
+/// #     }
+/// # }
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("unavailable")]
+/// # struct Unavailable;
+/// # impl larder_objects::FetchError for Unavailable {
+/// #     fn is_not_found(&self) -> bool {
+/// #         false
+/// #     }
+/// # }
+/// # let server = larder_objects::fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, 60_000_000_000);
+/// store.add_reference("shop", "db-password", "0b5c");
+/// assert!(is_there(&store, "db-password").await);
+/// assert_eq!(store.references("shop", "db-password"), 1);
+/// assert!(!is_there(&store, "db-login").await);
+/// # });
 /// ```
 pub trait Store: Send + Sync + 'static {
     /// What is cached.
@@ -46,6 +73,35 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every registered object and what is known of it, in no particular order. Fetches nothing.
     fn snapshot(&self) -> Vec<ObjectStatus>;
+}
+
+impl<S: Store> Store for Arc<S> {
+    type Object = S::Object;
+    type Error = S::Error;
+
+    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
+        (**self).add_reference(namespace, name, uid);
+    }
+
+    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
+        (**self).delete_reference(namespace, name, uid);
+    }
+
+    fn get(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Read<Self::Object>, GetError<Self::Error>>> + Send {
+        (**self).get(namespace, name)
+    }
+
+    fn references(&self, namespace: &str, name: &str) -> usize {
+        (**self).references(namespace, name)
+    }
+
+    fn snapshot(&self) -> Vec<ObjectStatus> {
+        (**self).snapshot()
+    }
 }
 
 /// What a store knows of an object, for status pages; nothing of its contents.

@@ -42,12 +42,13 @@ pub fn ttl_from_annotation(value: &str) -> Option<i64> {
 /// ```
 /// use larder_objects::Ttl;
 ///
-/// struct FiveMinutes;
-/// impl Ttl for FiveMinutes {
+/// struct Fixed(i64);
+/// impl Ttl for Fixed {
 ///     fn object_ttl(&self) -> Option<i64> {
-///         Some(300_000_000_000)
+///         Some(self.0)
 ///     }
 /// }
+/// assert_eq!(Fixed(300_000_000_000).object_ttl(), Some(300_000_000_000));
 /// ```
 pub trait Ttl: Send + Sync + 'static {
     /// The TTL in nanoseconds, which may be 0 or negative; `None` means the store's default.

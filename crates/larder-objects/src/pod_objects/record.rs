@@ -18,8 +18,20 @@ pub(super) fn normalize(references: &mut Vec<Reference<'_>>) {
     references.dedup_by_key(|reference| reference.name);
 }
 
+/// The references of `wanted` whose names are not among `had`; both are sorted by name.
+pub(super) fn missing<'a>(
+    wanted: impl Iterator<Item = Reference<'a>>,
+    had: impl Iterator<Item = Reference<'a>>,
+) -> impl Iterator<Item = Reference<'a>> {
+    let mut had = had.map(|reference| reference.name).peekable();
+    wanted.filter(move |reference| {
+        while had.next_if(|name| *name < reference.name).is_some() {}
+        had.peek() != Some(&reference.name)
+    })
+}
+
 impl Record {
-    /// The record of a pod with these references, which are [normalized](normalize).
+    /// The record of a pod with wanted references, which are [normalized](normalize).
     pub(super) fn new(pod: PodIdentity<'_>, references: &[Reference<'_>]) -> Self {
         let names: usize = references.iter().map(|reference| reference.name.len() + 3).sum();
         let mut text = String::with_capacity(pod.namespace.len() + pod.name.len() + pod.uid.len() + 6 + names);
@@ -55,11 +67,6 @@ impl Record {
     /// Whether these are the references, all and in order.
     pub(super) fn has(&self, references: &[Reference<'_>]) -> bool {
         self.references().eq(references.iter().copied())
-    }
-
-    /// Whether the pod refers to that name.
-    pub(super) fn names(&self, name: &str) -> bool {
-        self.references().any(|reference| reference.name == name)
     }
 
     fn split(&self) -> (PodIdentity<'_>, &str) {

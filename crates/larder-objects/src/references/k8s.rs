@@ -11,12 +11,13 @@ use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar, LocalObjectReference, Po
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{LocalObjectReference, Pod, PodSpec};
-/// use larder_objects::references::{Secrets, secrets};
+/// use larder_objects::references::{PodIdentity, References, Secrets, secrets};
 ///
 /// let pull = LocalObjectReference { name: "registry".into() };
 /// let spec = PodSpec { image_pull_secrets: Some(vec![pull]), ..PodSpec::default() };
 /// let pod = Pod { spec: Some(spec), ..Pod::default() };
 /// assert_eq!(secrets(&pod)[0].name, "registry");
+/// assert_eq!(Secrets.identity(&pod), PodIdentity { namespace: "", name: "", uid: "" });
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Secrets;

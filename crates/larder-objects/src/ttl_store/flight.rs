@@ -1,8 +1,8 @@
 //! One generation of an object while it is being fetched: what is known, whose turn it is, and who waits.
 
-use super::known::Known;
+use super::known::{Confirmed, Known, Outcome};
 use crate::sync::Mutex;
-use crate::{ObjectKey, ReadKind};
+use crate::{FetchError, Object, ObjectKey, ReadKind};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub(super) struct Flight<O, E> {
 /// Invariant: where nobody has the turn, nobody waits and no fetch is left over.
 pub(super) struct Queue<O, E> {
     pub(super) known: Known<O>,
+    /// Whether `known` has changed since it was last published.
+    changed: bool,
     turn: Option<Ticket>,
     next: Ticket,
     /// Those who wait, with their wakers; none where one was called, or has not been left yet.
@@ -37,7 +39,7 @@ pub(super) struct Queue<O, E> {
 
 impl<O, E> Flight<O, E> {
     pub(super) fn new(key: ObjectKey, known: Known<O>) -> Self {
-        let queue = Queue { known, turn: None, next: 0, waiting: BTreeMap::new(), left: None };
+        let queue = Queue { known, changed: false, turn: None, next: 0, waiting: BTreeMap::new(), left: None };
         Self { key, queue: Mutex::new(queue) }
     }
 }
@@ -53,6 +55,22 @@ impl<O, E> Queue<O, E> {
             self.waiting.insert(ticket, None);
         }
         ticket
+    }
+
+    /// Takes in what a fetch brought; returns what came of it, and what it displaced.
+    pub(super) fn take_in(&mut self, fetched: Result<Arc<O>, E>, confirmed: Confirmed) -> (Outcome<E>, Known<O>)
+    where
+        O: Object,
+        E: FetchError,
+    {
+        let (outcome, displaced) = self.known.take_in(fetched, confirmed);
+        self.changed |= matches!(outcome, Outcome::Confirmed);
+        (outcome, displaced)
+    }
+
+    /// Whether there is something to publish, which the caller then does.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
 
     pub(super) fn has_turn(&self, ticket: Ticket) -> bool {

@@ -125,7 +125,7 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         let key = &self.flight.key;
         let ((answer, wakers, displaced), dropped) = store.registry.settle(&self.flight, |queue| {
             let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
-            let (outcome, displaced) = queue.known.take_in(fetched, confirmed);
+            let (outcome, displaced) = queue.take_in(fetched, confirmed);
             // If it is fresh, all who wait can leave at once; else the next one has to see to it.
             let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.is_fresh(*confirmed));
             let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };

@@ -126,10 +126,12 @@ impl<O: Object, E> Registry<O, E> {
         let mut queue = flight.queue.lock();
         let result = change(&mut queue);
         let is_current = |entry: &Entry<O, E>| entry.flight.as_ref().is_some_and(|it| Arc::ptr_eq(it, flight));
+        let changed = queue.take_changed();
         let Some(entry) = shard.find_mut(hash, is_current) else {
             return (result, Displaced { _object: None, _flight: None });
         };
         let object = match &queue.known {
+            _ if !changed => None,
             Known::Object { object, confirmed } => {
                 entry.published = true;
                 self.published.set(&entry.key, Arc::clone(object), *confirmed)
