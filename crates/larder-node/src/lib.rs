@@ -1,17 +1,57 @@
 #![doc(test(attr(deny(warnings))))]
-//! One node's larder.
+//! One node's larder: sources, caches and policy wired together.
+//!
+//! ```text
+//! API server or manifests ──► pods ──► registrar ──► object caches ──┐
+//!                        └──► node (TTL) ─────────────►              ├──► Node ──► larder-server
+//! container runtime ──► PLEG ──► pod status cache ───────────────────┘
+//! ```
+//!
+//! # Guarantees
+//!
+//! - *Only what is referenced*: an object that no pod of this node refers to is refused, by name.
+//! - *Absent is not unknown*: [`ReadError::NotFound`] is the source's word; as long as there is none, it is
+//!   [`ReadError::Unknown`].
+//! - *Outage*: what was read once stays readable, with its age and why it is stale; nothing ends because a source does.
+//! - *Owned*: every task ends with [`Node::stop`], which waits for it; one that ends before is reported.
+//!
+//! # Limits
+//!
+//! Nothing is kept on disk: a restart begins with nothing.
+//!
+//! # Cancel safety
+//!
+//! Every read can be dropped at any time.
+//!
+//! # Locks
+//!
+//! Each module's own, none held over an `.await`, none taken while another module's is held, but for the registrar's list
+//! of unreadable pods, under which the caches are asked whether a pod is registered.
 
 mod answer;
 mod config;
 mod error;
 mod fetch_log;
+mod manifests_shim;
 mod metrics;
+mod node;
 mod objects;
+mod registrar;
 mod report;
+mod runtime;
+mod source;
+mod tasks;
 
 pub use answer::{Answer, Outcome};
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use error::{ReadError, StartError};
+pub use larder_kube::ObjectKind;
+pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{Check, ContainerCounts, Counts, ObjectCounts, Report, SourceReport, SourceState};
-pub use larder_kube::ObjectKind;
+pub use runtime::{PodStatusRead, WaitError};
+
+/// The wall time of a timestamp; `None` where a calendar cannot hold it.
+fn wall_time(clock: &larder_clock::MonotonicClock, at: larder_clock::Timestamp) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_nanosecond(clock.wall_time(at)).ok()
+}

@@ -44,6 +44,8 @@ use tokio_util::task::TaskTracker;
 const READS_AT_ONCE: usize = 16;
 /// When asking again may help where the source did not say.
 const RETRY: Duration = Duration::from_secs(1);
+/// Fetches that may go on after their readers' deadline, at most: a source that hangs is not to collect more of them.
+const MOST_GOING_ON: usize = 64;
 
 /// The references of a pod to objects of one of the kinds.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +123,7 @@ where
     known: Mutex<LastKnown>,
     /// Fetches that went on after their readers' deadline, one an object.
     going_on: Arc<Mutex<HashSet<ObjectKey>>>,
+    token: CancellationToken,
     tasks: TaskTracker,
     /// Wakes the keeper: there are objects to fetch.
     wanted: Notify,
@@ -136,6 +139,8 @@ pub(crate) struct Parts<F, C> {
     pub(crate) ttl: NodeTtl,
     pub(crate) default_ttl: Duration,
     pub(crate) policy: ObjectPolicy,
+    /// Ends the fetches that go on after their readers' deadline.
+    pub(crate) token: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) metrics: Arc<ObjectMetrics>,
 }
@@ -175,6 +180,7 @@ where
             log,
             known: Mutex::default(),
             going_on: Arc::default(),
+            token: parts.token,
             tasks: parts.tasks,
             wanted: Notify::new(),
             metrics: parts.metrics,
@@ -339,14 +345,15 @@ where
 
     /// Lets a fetch go on that its reader does not wait for any more.
     fn go_on(&self, key: &ObjectKey, get: impl Future<Output: Send> + Send + 'static) {
-        if !self.going_on.lock().insert(key.clone()) {
+        let mut all = self.going_on.lock();
+        if all.len() >= MOST_GOING_ON || !all.insert(key.clone()) {
             return;
         }
-        let (key, going_on) = (key.clone(), Arc::clone(&self.going_on));
-        // Ended with the daemon: the tracker's owner drops what is left at the end.
+        drop(all);
+        let (key, going_on, token) = (key.clone(), Arc::clone(&self.going_on), self.token.clone());
         self.tasks.spawn(async move {
             // The source's own deadline bounds it.
-            let _ = get.await;
+            let _ = token.run_until_cancelled(get).await;
             going_on.lock().remove(&key);
         });
     }
@@ -437,8 +444,11 @@ where
         let mut keys: Vec<_> = self.objects.store().snapshot().into_iter().map(|status| status.key).collect();
         keys.retain(|key| wanted(key));
         keys.sort_unstable();
+        // One deadline for all of them: what is not reached in time is answered with what is held.
+        let end = tokio::time::Instant::now() + deadline;
         let reads = keys.into_iter().map(|key| async move {
-            let result = self.read(key.namespace(), key.name(), deadline).await;
+            let left = end.saturating_duration_since(tokio::time::Instant::now());
+            let result = self.read(key.namespace(), key.name(), left).await;
             (key, result)
         });
         let results: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;

@@ -1,0 +1,462 @@
+//! One node's larder: sources, caches and policy wired together, and read through one handle.
+
+use crate::answer::{Answer, Outcome};
+use crate::config::{Cluster, Config, RuntimeEndpoint};
+use crate::error::{ReadError, StartError, singular};
+use crate::fetch_log::Backoff;
+use crate::metrics::Metrics;
+use crate::objects::{NodeTtl, ObjectCache, ObjectList, ObjectPolicy, Parts};
+use crate::registrar::{Caches, Registrar};
+use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
+use crate::source::ObjectSource;
+use crate::tasks::Tasks;
+use larder_clock::{Clock as _, MonotonicClock, Timestamp};
+use larder_cri::CriOptions;
+use larder_kube::source::{self, Held};
+use larder_kube::{Kind, KubeClient, KubeObject, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader};
+use crate::manifests_shim::ManifestSource;
+use larder_objects::{FreshState, Freshness, ObjectKey, Source};
+use larder_pod_status::PodUid;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+mod describe;
+
+/// How long the start waits for the API server to say whether the node is there; it may be away.
+const NODE_CHECK: Duration = Duration::from_secs(3);
+/// How often what could not be fetched so far is tried again.
+const KEEP_EVERY: Duration = Duration::from_secs(5);
+/// How long the keeper's own reads may take.
+const KEEP_DEADLINE: Duration = Duration::from_secs(30);
+/// When asking again may help, where nobody said.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Where the pods and objects come from, for reports.
+#[derive(Clone, Debug)]
+enum From {
+    Kube(KubeClient),
+    Manifests(crate::manifests_shim::ManifestReader),
+}
+
+/// One node's larder.
+pub struct Node {
+    name: Arc<str>,
+    clock: MonotonicClock,
+    started_at: Timestamp,
+    from: From,
+    pods: SourceReader<Pod>,
+    node: SourceReader<larder_kube::Node>,
+    caches: Arc<Caches>,
+    registrar: Arc<Registrar>,
+    runtime: Option<Arc<RuntimeSide>>,
+    metrics: Metrics,
+    tasks: Tasks,
+}
+
+/// Pods of this node.
+#[derive(Clone, Debug)]
+pub struct PodList {
+    /// The pods, ordered by namespace and name.
+    pub items: Vec<Arc<Pod>>,
+    /// How fresh the whole list is.
+    pub freshness: Freshness,
+    /// Why it is stale, for a person; `None` for a fresh one.
+    pub why: Option<String>,
+}
+
+impl Node {
+    /// Checks the settings, and starts all that belongs to a node's larder. It ends when the token is cancelled, or
+    /// with [`stop`](Self::stop), which also waits for it.
+    ///
+    /// Neither the API server nor the container runtime has to be there: both are tried again until they are.
+    ///
+    /// # Errors
+    ///
+    /// A setting, a kubeconfig or an endpoint that cannot be used; a node name that the API server does not know.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it has answered, it leaves nothing running.
+    pub async fn start(config: Config, token: CancellationToken) -> Result<Arc<Self>, StartError> {
+        config.validate()?;
+        let clock = MonotonicClock::new();
+        let tasks = Tasks::new(token.child_token());
+        let runtime = runtime_side(&config, clock)?.map(Arc::new);
+        let sources = Sources::open(&config, clock).await?;
+        let metrics = Metrics::new();
+        let name: Arc<str> = config.node_name.as_str().into();
+        let cache = |kind: ObjectKind, fetch: ObjectSource| {
+            ObjectCache::new(Parts {
+                kind,
+                node: Arc::clone(&name),
+                fetch,
+                clock,
+                ttl: NodeTtl(Arc::new(sources.node.clone())),
+                default_ttl: config.default_ttl,
+                policy: ObjectPolicy {
+                    keep_last_known: config.policy.keep_last_known,
+                    accept_older_versions: config.policy.accept_older_versions,
+                    backoff: Backoff {
+                        initial: config.policy.fetch_backoff_initial,
+                        max: config.policy.fetch_backoff_max,
+                    },
+                },
+                token: tasks.token.clone(),
+                tasks: tasks.fleeting.clone(),
+                metrics: Arc::new(metrics.of(kind)),
+            })
+        };
+        let caches = Arc::new(Caches {
+            secrets: cache(ObjectKind::Secret, sources.secrets),
+            config_maps: cache(ObjectKind::ConfigMap, sources.config_maps),
+        });
+        let registrar = Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches)));
+        let node = Self {
+            name,
+            clock,
+            started_at: clock.now(),
+            from: sources.from,
+            pods: sources.pods,
+            node: sources.node,
+            caches,
+            registrar,
+            runtime,
+            metrics,
+            tasks,
+        };
+        node.run(sources.run, config.policy.fetch_on_reference);
+        Ok(Arc::new(node))
+    }
+
+    fn run(&self, sources: RunSources, fetch_on_reference: bool) {
+        let (tasks, token) = (&self.tasks, &self.tasks.token);
+        match sources {
+            RunSources::Kube(pods, node) => {
+                tasks.spawn("pods", pods.run(token.clone()));
+                tasks.spawn("node", node.run(token.clone()));
+            }
+            RunSources::Manifests(manifests) => tasks.spawn("manifests", manifests.run(token.clone())),
+        }
+        let (registrar, until) = (Arc::clone(&self.registrar), token.clone());
+        tasks.spawn("registrar", async move { registrar.run(until).await });
+        if let Some(runtime) = &self.runtime {
+            let (runtime, until) = (Arc::clone(runtime), token.clone());
+            tasks.spawn("pleg", async move { runtime.run(until).await });
+        }
+        if fetch_on_reference {
+            for (task, kind) in [("secrets", ObjectKind::Secret), ("configmaps", ObjectKind::ConfigMap)] {
+                let (caches, until) = (Arc::clone(&self.caches), token.clone());
+                tasks.spawn(task, async move { caches.of(kind).keep(KEEP_EVERY, KEEP_DEADLINE, until).await });
+            }
+        }
+    }
+
+    /// Ends everything, and waits for it.
+    pub async fn stop(&self) {
+        self.tasks.stop().await;
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The time now, on the clock of every timestamp of this node.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The wall time of a timestamp of this node; `None` where a calendar cannot hold it.
+    pub fn wall_time(&self, at: Timestamp) -> Option<jiff::Timestamp> {
+        crate::wall_time(&self.clock, at)
+    }
+
+    /// The timestamp of a wall time, in nanoseconds since the Unix epoch.
+    #[expect(clippy::wrong_self_convention, reason = "it converts from a wall time, with this node's clock")]
+    pub fn from_wall_time(&self, unix_nanoseconds: i128) -> Timestamp {
+        self.clock.from_wall_time(unix_nanoseconds)
+    }
+
+    /// Reads a Secret or a ConfigMap that a pod of this node refers to, for at most `deadline`.
+    ///
+    /// What is held is served, marked as stale, where fetching it fails or outlasts the deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError`] says whether it is absent, not this node's to read, or not known yet.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped read leaves nothing behind.
+    pub async fn get_object(
+        &self,
+        kind: ObjectKind,
+        namespace: &str,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Answer<KubeObject>, ReadError> {
+        let cache = self.caches.of(kind);
+        if cache.references(namespace, name) == 0 {
+            let what = || format!("{} \"{namespace}/{name}\"", singular(kind.into()));
+            self.synced(&self.pods, what)?;
+            if tokio::time::timeout(deadline, self.registrar.caught_up(namespace)).await.is_err() {
+                let why = "the pods that may refer to it are still being registered".to_owned();
+                return Err(ReadError::Unknown { what: what(), why, retry_after: RETRY });
+            }
+        }
+        cache.read(namespace, name, deadline).await
+    }
+
+    /// Reads the Secrets or ConfigMaps that pods of this node refer to, in all namespaces or in one, for at most
+    /// `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Unknown`] as long as the pods of this node are not known. Objects that are not known stand in the
+    /// list.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`get_object`](Self::get_object).
+    pub async fn list_objects(
+        &self,
+        kind: ObjectKind,
+        wanted: impl Fn(&ObjectKey) -> bool + Send,
+        deadline: Duration,
+    ) -> Result<ObjectList, ReadError> {
+        self.synced(&self.pods, || Kind::from(kind).resource().to_owned())?;
+        Ok(self.caches.of(kind).list(wanted, deadline).await)
+    }
+
+    /// A pod of this node.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
+    pub fn get_pod(&self, namespace: &str, name: &str) -> Result<Answer<Pod>, ReadError> {
+        self.held(&self.pods, namespace, name)
+    }
+
+    /// The pods of this node, in all namespaces.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Unknown`] as long as they are not known.
+    pub fn list_pods(&self) -> Result<PodList, ReadError> {
+        let (freshness, why) = self.synced(&self.pods, || "pods".to_owned())?;
+        Ok(PodList { items: self.pods.list(), freshness, why })
+    }
+
+    /// This node, by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
+    pub fn get_node(&self, name: &str) -> Result<Answer<larder_kube::Node>, ReadError> {
+        self.held(&self.node, "", name)
+    }
+
+    fn held<T: Held>(&self, reader: &SourceReader<T>, namespace: &str, name: &str) -> Result<Answer<T>, ReadError> {
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let what = || format!("{} \"{namespace}{slash}{name}\"", singular(T::KIND));
+        let (freshness, why) = self.synced(reader, what)?;
+        let Some(object) = reader.get(namespace, name) else {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            return Err(ReadError::NotFound { kind: T::KIND, namespace, name, freshness });
+        };
+        Ok(Answer { object, freshness, fresh_until: None, outcome: Outcome::Held, why })
+    }
+
+    /// How fresh what a source holds is; that it is not known as long as the source has not synced.
+    fn synced<T: Held>(
+        &self,
+        reader: &SourceReader<T>,
+        what: impl Fn() -> String,
+    ) -> Result<(Freshness, Option<String>), ReadError> {
+        let status = reader.status();
+        let fault = || status.last_fault.as_ref().map(|fault| fault.error.to_string());
+        let unknown = || ReadError::Unknown {
+            what: what(),
+            why: fault().unwrap_or_else(|| format!("the first list of {} is on its way", T::KIND.resource())),
+            retry_after: RETRY,
+        };
+        if !status.synced {
+            return Err(unknown());
+        }
+        let freshness = reader.freshness().ok_or_else(unknown)?;
+        let why = match freshness.state {
+            FreshState::Fresh => None,
+            FreshState::Stale { reason, .. } => Some(fault().unwrap_or_else(|| reason.to_string())),
+        };
+        Ok((freshness, why))
+    }
+
+    /// What the container runtime says of the pod that it knows by this UID.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::NotFound`] where the runtime does not have it, [`ReadError::Unknown`] where it has not been listed
+    /// yet, [`ReadError::NotServed`] without a runtime.
+    pub fn pod_status(&self, uid: &PodUid) -> Result<PodStatusRead, ReadError> {
+        let runtime = self.runtime()?;
+        let read = runtime.read(uid);
+        if read.is_there {
+            return Ok(read);
+        }
+        Err(self.no_such_pod(runtime, "", &uid.to_string(), read.freshness))
+    }
+
+    /// What the container runtime says of every pod.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Unknown`] where it has not been listed yet, [`ReadError::NotServed`] without a runtime.
+    pub fn pod_statuses(&self) -> Result<Vec<PodStatusRead>, ReadError> {
+        let runtime = self.runtime()?;
+        if !runtime.has_relisted() {
+            return Err(self.not_relisted(runtime, "containers".to_owned()));
+        }
+        Ok(runtime.read_all())
+    }
+
+    /// Waits, for at most `deadline`, until the pod's status is known as of a time after `min`. A pod that the runtime
+    /// does not have by then has no status in the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`] with what was last known, in an `Ok`; [`ReadError::NotServed`] without a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait leaves nothing behind.
+    pub async fn pod_status_newer_than(
+        &self,
+        uid: &PodUid,
+        min: Timestamp,
+        deadline: Duration,
+    ) -> Result<Result<PodStatusRead, WaitError>, ReadError> {
+        Ok(self.runtime()?.newer_than(uid, min, deadline).await)
+    }
+
+    /// The UID that the container runtime knows the pod of that namespace and name by: the one in the pods' source, or
+    /// else the newest one of that name that the runtime has.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::NotFound`] where neither has it, [`ReadError::Unknown`] as long as either is not known.
+    pub fn runtime_uid(&self, namespace: &str, name: &str) -> Result<PodUid, ReadError> {
+        match self.get_pod(namespace, name) {
+            Ok(pod) => return Ok(PodUid::from(pod.object.runtime_uid())),
+            Err(error) => {
+                if let Some(uid) = self.runtime()?.find(namespace, name) {
+                    return Ok(uid);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The pod that the container runtime knows by that UID, as the pods' source has it.
+    pub fn pod_of_runtime_uid(&self, uid: &str) -> Option<Arc<Pod>> {
+        self.pods.get_by_runtime_uid(uid)
+    }
+
+    fn runtime(&self) -> Result<&RuntimeSide, ReadError> {
+        self.runtime.as_deref().ok_or_else(|| ReadError::NotServed {
+            what: "containers".to_owned(),
+            why: "this larder runs without a container runtime (--runtime-endpoint none)",
+        })
+    }
+
+    fn no_such_pod(&self, runtime: &RuntimeSide, namespace: &str, name: &str, at: Option<Freshness>) -> ReadError {
+        let Some(freshness) = at.filter(|_| runtime.has_relisted()) else {
+            return self.not_relisted(runtime, format!("pod \"{name}\""));
+        };
+        ReadError::NotFound { kind: Kind::Pod, namespace: namespace.to_owned(), name: name.to_owned(), freshness }
+    }
+
+    #[expect(clippy::unused_self, reason = "one of a family of methods that make errors")]
+    fn not_relisted(&self, runtime: &RuntimeSide, what: String) -> ReadError {
+        let why = runtime.failure().map_or_else(
+            || "the container runtime is being listed for the first time".to_owned(),
+            |error| error.to_string(),
+        );
+        ReadError::Unknown { what, why, retry_after: RETRY }
+    }
+
+    /// Waits until every source has answered once, or failed once.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only waits.
+    pub async fn settled(&self) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        while !self.is_settled() {
+            ticks.tick().await;
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The sources, before they run.
+struct Sources {
+    from: From,
+    pods: SourceReader<Pod>,
+    node: SourceReader<larder_kube::Node>,
+    secrets: ObjectSource,
+    config_maps: ObjectSource,
+    run: RunSources,
+}
+
+enum RunSources {
+    Kube(PodSource, NodeSource),
+    Manifests(ManifestSource),
+}
+
+impl Sources {
+    async fn open(config: &Config, clock: MonotonicClock) -> Result<Self, StartError> {
+        let kube = |error| StartError::Kube(Arc::new(error));
+        let client = match &config.cluster {
+            Cluster::Kubeconfig { path, context } => {
+                KubeClient::from_kubeconfig(path, context.as_deref(), config.kube.clone()).await.map_err(kube)?
+            }
+            Cluster::InCluster => KubeClient::in_cluster(config.kube.clone()).await.map_err(kube)?,
+            Cluster::Manifests(_) => return Err(StartError::Manifests("not yet".to_owned())),
+        };
+        match tokio::time::timeout(NODE_CHECK, client.check_node(&config.node_name)).await {
+            Ok(Ok(NodeCheck::Found(_))) | Err(_) => {}
+            Ok(Ok(NodeCheck::Unknown(error))) => {
+                tracing::warn!(%error, "cannot ask the API server yet; going on, and asking again");
+            }
+            Ok(Err(error)) => return Err(kube(error)),
+        }
+        let pods = PodSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
+        let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
+        Ok(Self {
+            pods: pods.reader(),
+            node: node.reader(),
+            secrets: ObjectSource::Kube(client.fetcher(ObjectKind::Secret)),
+            config_maps: ObjectSource::Kube(client.fetcher(ObjectKind::ConfigMap)),
+            run: RunSources::Kube(pods, node),
+            from: From::Kube(client),
+        })
+    }
+}
+
+fn runtime_side(config: &Config, clock: MonotonicClock) -> Result<Option<RuntimeSide>, StartError> {
+    let endpoint = match &config.runtime {
+        RuntimeEndpoint::None => return Ok(None),
+        RuntimeEndpoint::WellKnown => None,
+        RuntimeEndpoint::At(endpoint) => Some(endpoint.as_str()),
+    };
+    RuntimeSide::new(endpoint, config.pleg.clone(), CriOptions::default(), clock)
+        .map(Some)
+        .map_err(StartError::Runtime)
+}

@@ -1,0 +1,283 @@
+//! How a node's larder is doing: the report, the checks behind `/livez` and `/readyz`, and the metrics.
+
+use super::{From, Node};
+use crate::objects::ObjectCache;
+use crate::report::{Check, Counts, ObjectCounts, Report, SourceReport, SourceState};
+use crate::source::ObjectSource;
+use larder_clock::{Clock as _, MonotonicClock};
+use larder_kube::source::Held;
+use larder_kube::{Kind, ObjectKind, SourceReader};
+use larder_objects::ObjectState;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+impl Node {
+    /// How this larder is doing. Nothing is asked of any source for it.
+    pub fn report(&self) -> Report {
+        let sources = self.source_reports();
+        let counts = self.counts();
+        Report {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            node: self.name.to_string(),
+            started_at: self.wall_time(self.started_at).unwrap_or_default(),
+            degraded: self.degraded(&sources),
+            sources,
+            counts,
+        }
+    }
+
+    /// How the container runtime is doing; `None` without one.
+    pub fn runtime_report(&self) -> Option<SourceReport> {
+        self.runtime.as_ref().map(|runtime| runtime.report())
+    }
+
+    /// Whether all that has to run runs.
+    pub fn liveness(&self) -> Vec<Check> {
+        let ended = self.tasks.ended();
+        vec![Check { name: "tasks", failure: (!ended.is_empty()).then(|| format!("ended: {}", ended.join(", "))) }]
+    }
+
+    /// Whether there is something to serve: each source has answered at least once since the start. One that does not
+    /// answer any more is no reason not to serve what is held.
+    pub fn readiness(&self) -> Vec<Check> {
+        let mut checks = vec![Check { name: "pods", failure: not_synced(&self.pods) }];
+        if matches!(self.from, From::Kube(_)) {
+            checks.push(Check { name: "node", failure: not_synced(&self.node) });
+        }
+        if let Some(runtime) = &self.runtime {
+            let failure = (!runtime.has_relisted()).then(|| {
+                runtime.failure().map_or_else(|| "not listed yet".to_owned(), |error| error.to_string())
+            });
+            checks.push(Check { name: "runtime", failure });
+        }
+        checks.extend(self.liveness());
+        checks
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        fn has_answered<T: Held>(reader: &SourceReader<T>) -> bool {
+            let status = reader.status();
+            status.synced || status.last_fault.is_some()
+        }
+        let runtime = self.runtime.as_ref().is_none_or(|runtime| runtime.has_relisted() || runtime.failure().is_some());
+        let objects = self.caches.both().iter().all(|cache| {
+            let is_open = |state: &ObjectState| matches!(state, ObjectState::NotFetched);
+            cache.snapshot().iter().all(|object| !is_open(&object.state) || cache.log().failure(&object.key).is_some())
+        });
+        has_answered(&self.pods) && has_answered(&self.node) && runtime && objects
+    }
+
+    fn source_reports(&self) -> Vec<SourceReport> {
+        let from = match &self.from {
+            From::Kube(client) => client.server().to_owned(),
+            From::Manifests(manifests) => manifests.dir().display().to_string(),
+        };
+        let mut sources = vec![self.source_report("pods", &from, &self.pods)];
+        if matches!(self.from, From::Kube(_)) {
+            sources.push(self.source_report("node", &from, &self.node));
+        }
+        sources.push(self.objects_report(&from, ObjectKind::Secret));
+        sources.push(self.objects_report(&from, ObjectKind::ConfigMap));
+        sources.push(match &self.runtime {
+            Some(runtime) => runtime.report(),
+            None => SourceReport {
+                name: "runtime".to_owned(),
+                from: "none".to_owned(),
+                state: SourceState::Off,
+                last_contact: None,
+                age_seconds: None,
+                last_error: None,
+                last_error_at: None,
+            },
+        });
+        sources
+    }
+
+    fn source_report<T: Held>(&self, name: &str, from: &str, reader: &SourceReader<T>) -> SourceReport {
+        let status = reader.status();
+        let state = match (status.synced, status.connected, &status.last_fault) {
+            (true, true, _) => SourceState::Ok,
+            (false, _, None) | (_, false, None) => SourceState::Starting,
+            _ => SourceState::Failing,
+        };
+        let at = status.last_contact;
+        SourceReport {
+            name: name.to_owned(),
+            from: from.to_owned(),
+            state,
+            last_contact: at.and_then(|at| self.wall_time(at)),
+            age_seconds: at.map(|at| self.now().saturating_duration_since(at).as_secs_f64()),
+            last_error: status.last_fault.as_ref().map(|fault| fault.error.to_string()),
+            last_error_at: status.last_fault.as_ref().and_then(|fault| self.wall_time(fault.at)),
+        }
+    }
+
+    fn objects_report(&self, from: &str, kind: ObjectKind) -> SourceReport {
+        let health = self.caches.of(kind).log().health();
+        let state = match (health.is_failing, &health.last_answer, &health.last_failure) {
+            (true, _, _) | (false, None, Some(_)) => SourceState::Failing,
+            (false, Some(_), _) => SourceState::Ok,
+            (false, None, None) => SourceState::Idle,
+        };
+        SourceReport {
+            name: Kind::from(kind).resource().to_owned(),
+            from: from.to_owned(),
+            state,
+            last_contact: health.last_answer.and_then(|at| self.wall_time(at)),
+            age_seconds: health.last_answer.map(|at| self.now().saturating_duration_since(at).as_secs_f64()),
+            last_error: health.last_failure.as_ref().map(|(_, why)| why.to_string()),
+            last_error_at: health.last_failure.as_ref().and_then(|(at, _)| self.wall_time(*at)),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        let count = |cache: &ObjectCache<ObjectSource, MonotonicClock>| {
+            let mut counts = ObjectCounts::default();
+            for object in cache.snapshot() {
+                counts.referenced += 1;
+                match object.state {
+                    ObjectState::Present(freshness) if freshness.is_fresh() => counts.fresh += 1,
+                    ObjectState::Present(_) => counts.stale += 1,
+                    ObjectState::Absent(_) => counts.absent += 1,
+                    _ => counts.unknown += 1,
+                }
+            }
+            counts
+        };
+        let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+        Counts {
+            pods: number(self.pods.status().objects),
+            pods_registered: number(self.caches.secrets.registered_pods().len()),
+            secrets: count(&self.caches.secrets),
+            config_maps: count(&self.caches.config_maps),
+            containers: self.runtime.as_ref().map(|runtime| runtime.container_counts()).unwrap_or_default(),
+            open_waits: self.runtime.as_ref().map_or(0, |runtime| number(runtime.open_waits())),
+        }
+    }
+
+    fn degraded(&self, sources: &[SourceReport]) -> Vec<String> {
+        let mut degraded = Vec::new();
+        for source in sources.iter().filter(|source| source.state == SourceState::Failing) {
+            let why = source.last_error.as_deref().unwrap_or("no answer");
+            degraded.push(format!("{}: {why}", source.name));
+        }
+        if let Some(Err(why)) = self.runtime.as_ref().map(|runtime| runtime.health())
+            && !degraded.iter().any(|line| line.starts_with("runtime:"))
+            && self.now().saturating_duration_since(self.started_at) > super::NODE_CHECK
+        {
+            degraded.push(format!("runtime: {why}"));
+        }
+        if let From::Manifests(manifests) = &self.from {
+            degraded.extend(manifests.problems().iter().map(|problem| format!("manifests: {problem}")));
+        }
+        degraded.extend(self.registrar.unreadable());
+        for cache in self.caches.both() {
+            // Those whose source fails altogether are covered by the source's own line.
+            if cache.log().health().is_failing {
+                continue;
+            }
+            let failures = cache.snapshot().into_iter().filter_map(|object| cache.log().failure(&object.key));
+            if let Some((first, more)) = first_and_count(failures) {
+                let and_more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+                degraded.push(format!("{}{and_more}", first.why));
+            }
+        }
+        degraded.extend(self.tasks.ended().iter().map(|name| format!("the task '{name}' has ended: restart larder")));
+        degraded
+    }
+
+    /// Adds what this node's larder counts and measures to a registry of metrics.
+    pub fn register_metrics(self: &Arc<Self>, registry: &mut Registry) {
+        self.metrics.register(registry);
+        registry.register_collector(Box::new(Gauges(Arc::downgrade(self))));
+    }
+}
+
+fn not_synced<T: Held>(reader: &SourceReader<T>) -> Option<String> {
+    let status = reader.status();
+    let why = || status.last_fault.map_or_else(|| "not listed yet".to_owned(), |fault| fault.error.to_string());
+    (!status.synced).then(why)
+}
+
+fn first_and_count<T>(mut all: impl Iterator<Item = T>) -> Option<(T, usize)> {
+    let first = all.next()?;
+    Some((first, all.count()))
+}
+
+/// What is read off at each scrape. Weak, so that a registry does not keep a node alive.
+struct Gauges(Weak<Node>);
+
+impl fmt::Debug for Gauges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gauges")
+    }
+}
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let Some(node) = self.0.upgrade() else { return Ok(()) };
+        let report = node.report();
+        let mut one = |name: &str, help: &str, unit: Option<&Unit>, values: &[(Labels<'_>, f64)]| {
+            let kind = ConstGauge::new(0.0).metric_type();
+            let mut metric = encoder.encode_descriptor(name, help, unit, kind)?;
+            for (labels, value) in values {
+                ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
+            }
+            Ok::<(), fmt::Error>(())
+        };
+        one("larder_pods", "Pods of this node", None, &[(&[], to_f64(report.counts.pods))])?;
+        let registered = to_f64(report.counts.pods_registered);
+        one("larder_pods_registered", "Pods whose objects are held", None, &[(&[], registered)])?;
+        let objects = [("secrets", report.counts.secrets), ("configmaps", report.counts.config_maps)];
+        let states: Vec<[(&str, &str); 2]> = objects
+            .iter()
+            .flat_map(|(kind, _)| ["fresh", "stale", "absent", "unknown"].map(|state| [("kind", *kind), ("state", state)]))
+            .collect();
+        let values = objects
+            .iter()
+            .flat_map(|(_, counts)| [counts.fresh, counts.stale, counts.absent, counts.unknown].map(to_f64));
+        let objects: Vec<(Labels<'_>, f64)> = states.iter().map(|labels| &labels[..]).zip(values).collect();
+        one("larder_objects", "Objects that pods of this node refer to, by kind and state", None, &objects)?;
+        let containers = report.counts.containers;
+        one(
+            "larder_containers",
+            "Containers as the runtime has them, by state",
+            None,
+            &[
+                (&[("state", "running")], to_f64(containers.running)),
+                (&[("state", "exited")], to_f64(containers.exited)),
+                (&[("state", "created")], to_f64(containers.created)),
+                (&[("state", "unknown")], to_f64(containers.unknown)),
+            ],
+        )?;
+        let waits = to_f64(report.counts.open_waits);
+        one("larder_pod_status_open_waits", "Newer-than waits that are open", None, &[(&[], waits)])?;
+        let labels: Vec<[(&str, &str); 1]> =
+            report.sources.iter().map(|source| [("source", source.name.as_str())]).collect();
+        let with_labels = || labels.iter().map(|labels| &labels[..]).zip(&report.sources);
+        let up: Vec<(Labels<'_>, f64)> = with_labels()
+            .filter(|(_, source)| !matches!(source.state, SourceState::Off | SourceState::Idle))
+            .map(|(labels, source)| (labels, f64::from(u8::from(source.state == SourceState::Ok))))
+            .collect();
+        one("larder_source_up", "Whether a source answers", None, &up)?;
+        let ages: Vec<(Labels<'_>, f64)> =
+            with_labels().filter_map(|(labels, source)| Some((labels, source.age_seconds?))).collect();
+        let help = "How long ago a source last said anything";
+        one("larder_source_age", help, Some(&Unit::Seconds), &ages)?;
+        let degraded = f64::from(u8::from(!report.degraded.is_empty()));
+        one("larder_degraded", "Whether something is not as it should be; larder status says what", None, &[(&[], degraded)])?;
+        one("larder_build_info", "The version, as a label", None, &[(&[("version", report.version.as_str())], 1.0)])
+    }
+}
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// A count as a gauge has it: exact up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; no count comes near 2^53")]
+fn to_f64(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,141 @@
+//! Follows this node's pods, and registers each with the caches of the objects that it refers to.
+//!
+//! # Guarantees
+//!
+//! - A pod's objects are held from when it is learnt of until it is gone or terminal, whichever is first: a pod that has
+//!   ended needs them no longer, and is not to keep anything alive.
+//! - A pod that the source forgets to mention as gone (its watch had a gap) is unregistered by the next full list.
+//! - A read that comes between a pod's arrival and its registration is not refused: it waits for the latter.
+
+use crate::objects::ObjectCache;
+use crate::source::ObjectSource;
+use larder_clock::MonotonicClock;
+use larder_kube::{Change, ObjectKind, Pod, SourceReader};
+use larder_objects::PodIdentity;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// The caches of both kinds.
+pub(crate) struct Caches {
+    pub(crate) secrets: ObjectCache<ObjectSource, MonotonicClock>,
+    pub(crate) config_maps: ObjectCache<ObjectSource, MonotonicClock>,
+}
+
+impl Caches {
+    pub(crate) fn of(&self, kind: ObjectKind) -> &ObjectCache<ObjectSource, MonotonicClock> {
+        match kind {
+            ObjectKind::Secret => &self.secrets,
+            ObjectKind::ConfigMap => &self.config_maps,
+        }
+    }
+
+    pub(crate) fn both(&self) -> [&ObjectCache<ObjectSource, MonotonicClock>; 2] {
+        [&self.secrets, &self.config_maps]
+    }
+}
+
+/// Follows the pods.
+pub(crate) struct Registrar {
+    pods: SourceReader<Pod>,
+    caches: Arc<Caches>,
+    /// Counts the changes that were carried out; reads that wait for a registration watch it.
+    done: watch::Sender<u64>,
+    /// Pods that could not be read, by namespace and name, and why.
+    unreadable: Mutex<BTreeMap<(String, String), String>>,
+}
+
+fn identity(pod: &Pod) -> PodIdentity<'_> {
+    PodIdentity { namespace: pod.namespace(), name: pod.name(), uid: pod.uid() }
+}
+
+impl Registrar {
+    pub(crate) fn new(pods: SourceReader<Pod>, caches: Arc<Caches>) -> Self {
+        Self { pods, caches, done: watch::Sender::new(0), unreadable: Mutex::default() }
+    }
+
+    /// Follows the pods until the token is cancelled, or their source is gone.
+    pub(crate) async fn run(&self, token: CancellationToken) {
+        let mut changes = self.pods.changes();
+        while let Some(Some(change)) = token.run_until_cancelled(changes.next()).await {
+            match change {
+                Change::Resync(all) => self.resync(&all),
+                Change::Set { new, .. } => self.set(&new),
+                Change::Removed(old) => self.remove(&old),
+            }
+            self.done.send_modify(|done| *done += 1);
+        }
+    }
+
+    fn resync(&self, all: &[Arc<Pod>]) {
+        let there: HashSet<(&str, &str, &str)> =
+            all.iter().map(|pod| (pod.namespace(), pod.name(), pod.uid())).collect();
+        for cache in self.caches.both() {
+            for (pod, uid) in cache.registered_pods() {
+                if !there.contains(&(pod.namespace(), pod.name(), uid.as_str())) {
+                    cache.unregister_pod(PodIdentity { namespace: pod.namespace(), name: pod.name(), uid: &uid });
+                }
+            }
+        }
+        self.unreadable.lock().retain(|(namespace, name), _| {
+            all.iter().any(|pod| pod.namespace() == namespace && pod.name() == name)
+        });
+        for pod in all {
+            self.set(pod);
+        }
+    }
+
+    fn set(&self, pod: &Pod) {
+        if pod.is_terminal() {
+            return self.remove(pod);
+        }
+        let key = || (pod.namespace().to_owned(), pod.name().to_owned());
+        match pod.typed() {
+            Ok(typed) => {
+                self.unreadable.lock().remove(&key());
+                for cache in self.caches.both() {
+                    cache.register_pod(&typed);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(namespace = pod.namespace(), pod = pod.name(), %error, "cannot read the pod: its objects are not held");
+                self.unreadable.lock().insert(key(), error.to_string());
+            }
+        }
+    }
+
+    fn remove(&self, pod: &Pod) {
+        self.unreadable.lock().remove(&(pod.namespace().to_owned(), pod.name().to_owned()));
+        for cache in self.caches.both() {
+            cache.unregister_pod(identity(pod));
+        }
+    }
+
+    /// Whether a pod of that namespace is known and not registered yet.
+    fn is_behind(&self, namespace: &str) -> bool {
+        let unreadable = self.unreadable.lock();
+        self.pods.list().iter().any(|pod| {
+            pod.namespace() == namespace
+                && !pod.is_terminal()
+                && !self.caches.secrets.is_registered(identity(pod))
+                && !unreadable.contains_key(&(pod.namespace().to_owned(), pod.name().to_owned()))
+        })
+    }
+
+    /// Waits until every pod of that namespace that is known is registered. Cancel safe.
+    pub(crate) async fn caught_up(&self, namespace: &str) {
+        let mut done = self.done.subscribe();
+        while self.is_behind(namespace) {
+            if done.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Pods that could not be read, each with why.
+    pub(crate) fn unreadable(&self) -> Vec<String> {
+        self.unreadable.lock().iter().map(|((namespace, name), why)| format!("pod {namespace}/{name}: {why}")).collect()
+    }
+}

@@ -1,0 +1,318 @@
+//! The container runtime of this node: found when it is there, relisted, and read through the pod status cache.
+//!
+//! # Guarantees
+//!
+//! - A runtime that is absent at the start is no reason to end: it is tried again at every relist.
+//! - What is read while the runtime does not answer says so, with the time of the last relist.
+//!
+//! # Cancel safety
+//!
+//! Every future here can be dropped; a dropped wait leaves nothing behind.
+
+use crate::config::RuntimeEndpoint;
+use crate::report::{ContainerCounts, SourceReport, SourceState};
+use larder_clock::{Clock as _, MonotonicClock, Timestamp};
+use larder_cri::{CriError, CriOptions, CriRuntime};
+use larder_objects::{FreshState, Freshness, Source, StaleReason};
+use larder_pleg::{
+    ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
+};
+use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How much later than its period a relist may succeed before what is known counts as stale.
+const LATENESS: Duration = Duration::from_secs(10);
+
+/// What the container runtime says of a pod.
+#[derive(Clone, Debug)]
+pub struct PodStatusRead {
+    /// The UID that the runtime knows the pod by.
+    pub uid: PodUid,
+    /// The status; none if the pod could not be inspected so far, or is not there.
+    pub status: Option<Arc<PodStatus>>,
+    /// Why the last inspection of the pod failed, if it did.
+    pub error: Option<Arc<RuntimeError>>,
+    /// Whether the runtime has the pod at all.
+    pub is_there: bool,
+    /// When the status was written.
+    pub modified: Option<Timestamp>,
+    /// The time that the pod's state is known to be as new as; none before the first relist.
+    pub as_of: Option<Timestamp>,
+    /// How fresh it is; none before the first relist.
+    pub freshness: Option<Freshness>,
+    /// Why it is stale, for a person.
+    pub why: Option<String>,
+}
+
+/// Why a wait for a newer status ended without one.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// Its deadline came first.
+    #[error("pod {uid}: no newer status came in time: {why}", uid = last_known.uid)]
+    DeadlineExceeded {
+        /// Why, as far as it is known: the runtime's error, or that no relist was due.
+        why: String,
+        /// What was last known.
+        last_known: Box<PodStatusRead>,
+    },
+    /// The daemon is ending.
+    #[error("pod {uid}: larder is ending", uid = last_known.uid)]
+    Ending {
+        /// What was last known.
+        last_known: Box<PodStatusRead>,
+    },
+}
+
+impl WaitError {
+    /// What was last known.
+    pub fn last_known(&self) -> &PodStatusRead {
+        match self {
+            Self::DeadlineExceeded { last_known, .. } | Self::Ending { last_known } => last_known,
+        }
+    }
+}
+
+/// A runtime that may not be there yet.
+pub(crate) struct LateRuntime {
+    options: CriOptions,
+    /// Set at once for an endpoint that is named, else when the first well-known socket is found.
+    found: OnceLock<CriRuntime>,
+}
+
+impl LateRuntime {
+    /// # Errors
+    ///
+    /// If the endpoint that is named cannot be one, or an option cannot work.
+    fn new(endpoint: Option<&str>, options: CriOptions) -> Result<Self, CriError> {
+        options.validate()?;
+        let found = OnceLock::new();
+        if let Some(endpoint) = endpoint {
+            let runtime = CriRuntime::new(larder_cri::parse_endpoint(endpoint)?, options.clone())?;
+            let _ = found.set(runtime);
+        }
+        Ok(Self { options, found })
+    }
+
+    async fn get(&self, call: &'static str) -> Result<&CriRuntime, RuntimeError> {
+        if let Some(runtime) = self.found.get() {
+            return Ok(runtime);
+        }
+        let unavailable = |reason: String| RuntimeError::Unavailable {
+            call: Arc::new(RuntimeCall::new(call)),
+            endpoint: "the well-known sockets".into(),
+            reason: reason.into(),
+        };
+        let Some(endpoint) = larder_cri::find_endpoint().await else {
+            let sockets = larder_cri::well_known_sockets().map(|socket| socket.path().display().to_string());
+            return Err(unavailable(format!(
+                "none of {} is there; start the runtime, name its socket with --runtime-endpoint, or do without one with \
+                 --runtime-endpoint none",
+                sockets.join(", ")
+            )));
+        };
+        let runtime = CriRuntime::new(endpoint, self.options.clone()).map_err(|error| unavailable(error.to_string()))?;
+        Ok(self.found.get_or_init(|| runtime))
+    }
+
+    /// Where the runtime listens, as far as it is known.
+    fn endpoint(&self) -> String {
+        self.found.get().map_or_else(|| "well-known sockets".to_owned(), |runtime| runtime.endpoint().to_string())
+    }
+}
+
+impl Runtime for LateRuntime {
+    async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
+        self.get("ListPodSandbox").await?.pods().await
+    }
+
+    async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
+        self.get("ListPodSandbox").await?.pod(uid).await
+    }
+
+    async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+        self.get("PodSandboxStatus").await?.pod_status(pod).await
+    }
+}
+
+/// The container runtime, relisted.
+pub(crate) struct RuntimeSide {
+    clock: MonotonicClock,
+    late: Arc<LateRuntime>,
+    pleg: Pleg<LateRuntime, MonotonicClock>,
+    reader: PodStatusReader<PodStatus, RuntimeError>,
+    relist_period: Duration,
+}
+
+impl RuntimeSide {
+    /// Nothing is connected before [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// A message that names what cannot be used.
+    pub(crate) fn new(
+        endpoint: Option<&str>,
+        options: PlegOptions,
+        cri: CriOptions,
+        clock: MonotonicClock,
+    ) -> Result<Self, String> {
+        let late = Arc::new(LateRuntime::new(endpoint, cri).map_err(|error| error.to_string())?);
+        let (writer, reader) = pod_status_cache(Options::default());
+        let relist_period = options.relist_period;
+        let pleg = Pleg::new(Arc::clone(&late), clock, writer, options).map_err(|error| error.to_string())?;
+        Ok(Self { clock, late, pleg, reader, relist_period })
+    }
+
+    /// Relists until the token is cancelled.
+    pub(crate) async fn run(&self, token: CancellationToken) {
+        self.pleg.run(token).await;
+    }
+
+    pub(crate) fn read(&self, uid: &PodUid) -> PodStatusRead {
+        let (entry, times) = self.reader.get_with_times(uid);
+        self.complete(&entry, times)
+    }
+
+    /// What the runtime has of every pod.
+    pub(crate) fn read_all(&self) -> Vec<PodStatusRead> {
+        let mut all: Vec<_> = self.reader.uids().iter().map(|uid| self.read(uid)).filter(|read| read.is_there).collect();
+        all.sort_by(|a, b| a.order().cmp(&b.order()));
+        all
+    }
+
+    /// The pod of that namespace and name, the newest one if there are several.
+    pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<PodUid> {
+        let is_it = |read: &PodStatusRead| {
+            read.status.as_ref().is_some_and(|status| status.namespace == namespace && status.name == name)
+        };
+        let age = |read: &PodStatusRead| {
+            let newest = |status: &Arc<PodStatus>| status.sandboxes.iter().map(|sandbox| sandbox.created_at).max();
+            read.status.as_ref().and_then(newest)
+        };
+        self.read_all().into_iter().filter(is_it).max_by_key(age).map(|read| read.uid)
+    }
+
+    /// Waits for a status newer than `min`.
+    pub(crate) async fn newer_than(
+        &self,
+        uid: &PodUid,
+        min: Timestamp,
+        deadline: Duration,
+    ) -> Result<PodStatusRead, WaitError> {
+        let sleep = tokio::time::sleep(deadline);
+        match self.reader.get_newer_than_or(uid.clone(), min, sleep).await {
+            Ok(entry) => Ok(self.complete(&entry, self.reader.times(uid))),
+            Err(error) => {
+                let is_over = error.is_writer_gone();
+                let last_known = Box::new(self.complete(error.last_known(), self.reader.times(uid)));
+                if is_over {
+                    return Err(WaitError::Ending { last_known });
+                }
+                let why = last_known.why.clone().unwrap_or_else(|| "the runtime has not been relisted since".to_owned());
+                Err(WaitError::DeadlineExceeded { why, last_known })
+            }
+        }
+    }
+
+    fn complete(&self, entry: &Entry<PodStatus, RuntimeError>, times: EntryTimes) -> PodStatusRead {
+        let (state, why) = self.state(entry, times);
+        let as_of = times.latest();
+        // Of a pod that could not be inspected, only the last good inspection is confirmed, and no relist since.
+        let confirmed_at = if entry.error().is_some() { times.modified } else { as_of };
+        PodStatusRead {
+            uid: entry.uid().clone(),
+            status: entry.status().cloned(),
+            error: entry.error().cloned(),
+            is_there: !entry.is_empty(),
+            modified: times.modified.filter(|_| !entry.is_empty()),
+            as_of,
+            freshness: confirmed_at.map(|confirmed_at| Freshness { confirmed_at, source: Source::Runtime, state }),
+            why,
+        }
+    }
+
+    fn state(&self, entry: &Entry<PodStatus, RuntimeError>, times: EntryTimes) -> (FreshState, Option<String>) {
+        let stale = |since, class| FreshState::Stale { since, reason: StaleReason::FetchFailed { class } };
+        let now = self.clock.now();
+        let (relisted, failed) = self.pleg.last_relist();
+        let since = relisted.unwrap_or(now);
+        if let Some(error) = failed {
+            return (stale(since, error.kind()), Some(error.to_string()));
+        }
+        if let Some(error) = entry.error() {
+            return (stale(times.modified.unwrap_or(since), error.kind()), Some(error.to_string()));
+        }
+        if now.saturating_duration_since(since) > self.relist_period + LATENESS {
+            return (stale(since, "timeout"), Some("the container runtime's answer is overdue".to_owned()));
+        }
+        (FreshState::Fresh, None)
+    }
+
+    /// Whether all pods have been listed at least once.
+    pub(crate) fn has_relisted(&self) -> bool {
+        self.pleg.last_relist().0.is_some()
+    }
+
+    /// Why the last relist failed, if it did.
+    pub(crate) fn failure(&self) -> Option<Arc<RuntimeError>> {
+        self.pleg.last_relist().1
+    }
+
+    pub(crate) fn health(&self) -> Result<(), String> {
+        self.pleg.health().map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn open_waits(&self) -> usize {
+        self.reader.open_waits()
+    }
+
+    pub(crate) fn report(&self) -> SourceReport {
+        let (relisted, failed) = self.pleg.last_relist();
+        let now = self.clock.now();
+        let overdue =
+            relisted.is_some_and(|at| now.saturating_duration_since(at) > self.relist_period + LATENESS);
+        let state = match (&relisted, &failed) {
+            (_, Some(_)) => SourceState::Failing,
+            (None, None) => SourceState::Starting,
+            (Some(_), None) if overdue => SourceState::Failing,
+            (Some(_), None) => SourceState::Ok,
+        };
+        SourceReport {
+            name: "runtime".to_owned(),
+            from: self.late.endpoint(),
+            state,
+            last_contact: relisted.and_then(|at| crate::wall_time(&self.clock, at)),
+            age_seconds: relisted.map(|at| now.saturating_duration_since(at).as_secs_f64()),
+            last_error: failed.map(|error| error.to_string()),
+            last_error_at: None,
+        }
+    }
+
+    pub(crate) fn container_counts(&self) -> ContainerCounts {
+        let mut counts = ContainerCounts::default();
+        for uid in self.reader.uids() {
+            let entry = self.reader.get(&uid);
+            for container in entry.status().iter().flat_map(|status| &status.containers) {
+                let count = match container.state {
+                    ContainerState::Running => &mut counts.running,
+                    ContainerState::Exited => &mut counts.exited,
+                    ContainerState::Created => &mut counts.created,
+                    ContainerState::Unknown => &mut counts.unknown,
+                };
+                *count += 1;
+            }
+        }
+        counts
+    }
+}
+
+impl PodStatusRead {
+    fn order(&self) -> (&str, &str, String) {
+        let status = self.status.as_deref();
+        let namespace = status.map_or("", |status| status.namespace.as_str());
+        let name = status.map_or("", |status| status.name.as_str());
+        (namespace, name, self.uid.to_string())
+    }
+}

@@ -1,0 +1,95 @@
+//! The tasks of a node's larder: each has a name, ends with the token, and is waited for; one that ends before is noticed.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long tasks may take to end once they are told to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Tasks {
+    pub(crate) token: CancellationToken,
+    /// Short ones that come with reads and end by themselves, or with the token.
+    pub(crate) fleeting: TaskTracker,
+    running: Mutex<JoinSet<()>>,
+    ended: Arc<Mutex<Vec<&'static str>>>,
+}
+
+/// Notes the end of a task, by a panic too.
+struct Ending {
+    name: &'static str,
+    token: CancellationToken,
+    ended: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if !self.token.is_cancelled() {
+            tracing::error!(task = self.name, "a task of larder has ended that was to run on");
+            self.ended.lock().push(self.name);
+        }
+    }
+}
+
+impl Tasks {
+    pub(crate) fn new(token: CancellationToken) -> Self {
+        Self { token, fleeting: TaskTracker::new(), running: Mutex::default(), ended: Arc::default() }
+    }
+
+    pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let ending = Ending { name, token: self.token.clone(), ended: Arc::clone(&self.ended) };
+        self.running.lock().spawn(async move {
+            let _ending = ending;
+            task.await;
+        });
+    }
+
+    /// The tasks that ended although they were to run on.
+    pub(crate) fn ended(&self) -> Vec<&'static str> {
+        self.ended.lock().clone()
+    }
+
+    /// Tells all tasks to end, and waits for them; those that do not are aborted after a while.
+    pub(crate) async fn stop(&self) {
+        self.token.cancel();
+        self.fleeting.close();
+        let mut running = std::mem::take(&mut *self.running.lock());
+        let all_ended = async {
+            while running.join_next().await.is_some() {}
+            self.fleeting.wait().await;
+        };
+        if tokio::time::timeout(PATIENCE, all_ended).await.is_err() {
+            tracing::warn!(left = running.len(), "tasks did not end in time, and are dropped");
+        }
+        running.shutdown().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_ends_early_is_noticed_and_one_that_is_told_to_is_not() {
+        let tasks = Tasks::new(CancellationToken::new());
+        tasks.spawn("short", async {});
+        let token = tasks.token.clone();
+        tasks.spawn("long", async move { token.cancelled().await });
+        while tasks.ended().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        tasks.stop().await;
+        assert_eq!(tasks.ended(), ["short"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_end_is_aborted() {
+        let tasks = Tasks::new(CancellationToken::new());
+        tasks.spawn("stubborn", std::future::pending());
+        tasks.stop().await;
+        assert!(tasks.running.lock().is_empty());
+    }
+}

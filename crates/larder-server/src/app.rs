@@ -1,0 +1,121 @@
+//! Which path is answered by what.
+
+use crate::error::ApiError;
+use crate::metrics::ServerMetrics;
+use crate::params::Params;
+use crate::peer::Peer;
+use crate::{health, kube_api, local_api};
+use axum::Router;
+use axum::extract::{FromRequestParts, MatchedPath, Query, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use http::{Method, request};
+use larder_node::Node;
+use prometheus_client::registry::Registry;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// What every handler is given.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) node: Arc<Node>,
+    pub(crate) registry: Registry,
+    pub(crate) metrics: ServerMetrics,
+    /// Cancelled when the daemon ends: waits are answered then.
+    pub(crate) ending: CancellationToken,
+}
+
+pub(crate) type Shared = State<Arc<App>>;
+
+impl App {
+    pub(crate) fn new(node: Arc<Node>, ending: CancellationToken) -> Arc<Self> {
+        let mut registry = Registry::default();
+        node.register_metrics(&mut registry);
+        let metrics = ServerMetrics::new(&mut registry);
+        Arc::new(Self { node, registry, metrics, ending })
+    }
+}
+
+/// The local API: everything.
+pub(crate) fn local(app: &Arc<App>) -> Router {
+    Router::new()
+        .route("/api/v1/{kind}", get(kube_api::list_all))
+        .route("/api/v1/nodes/{name}", get(kube_api::get_node))
+        .route("/api/v1/namespaces/{namespace}/{kind}", get(kube_api::list_in_namespace))
+        .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(kube_api::get_one))
+        .route("/larder/v1/status", get(local_api::status))
+        .route("/larder/v1/objects/{kind}", get(local_api::list_entries))
+        .route("/larder/v1/objects/{kind}/{namespace}/{name}", get(local_api::get_entry))
+        .route("/larder/v1/pods", get(local_api::list_pod_statuses))
+        .route("/larder/v1/pods/{uid}/status", get(local_api::pod_status))
+        .route("/larder/v1/namespaces/{namespace}/pods/{name}/status", get(local_api::pod_status_by_name))
+        .merge(health_routes())
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(unknown_path)
+        .layer(middleware::from_fn(authorize))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
+        .with_state(Arc::clone(app))
+}
+
+/// What is open to whoever reaches the metrics' address: nothing of what is held.
+pub(crate) fn open(app: &Arc<App>) -> Router {
+    health_routes()
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(unknown_path)
+        .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
+        .with_state(Arc::clone(app))
+}
+
+fn health_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+}
+
+async fn unknown_path(request: Request) -> ApiError {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return method_not_allowed(request).await;
+    }
+    ApiError::UnknownPath(request.uri().path().chars().take(200).collect())
+}
+
+#[expect(clippy::unused_async, reason = "a handler")]
+async fn method_not_allowed(request: Request) -> ApiError {
+    ApiError::MethodNotAllowed(format!("larder answers GET and HEAD only, not {}", request.method()))
+}
+
+/// Refuses whoever is neither root nor the user that the daemon runs as.
+async fn authorize(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Peer>() {
+        Some(peer) if peer.is_allowed() => next.run(request).await,
+        Some(peer) => ApiError::ForeignUser(peer.uid).into_response(),
+        // Every connection to the local API has a peer; without one, nobody is let in.
+        None => ApiError::ForeignUser(u32::MAX).into_response(),
+    }
+}
+
+/// Counts the request and how long it took, by the route that it matched.
+async fn observe(State(app): Shared, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let began = app.node.now();
+    let response = next.run(request).await;
+    let took = app.node.now().saturating_duration_since(began);
+    app.metrics.request(route.as_deref().unwrap_or("other"), response.status(), took);
+    response
+}
+
+/// The parameters of a request; those that cannot be read are the client's mistake.
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, ApiError> {
+        let query = parts.uri.query().unwrap_or_default().to_owned();
+        match Query::<HashMap<String, String>>::from_request_parts(parts, state).await {
+            Ok(Query(query)) => Ok(Self::new(query)),
+            Err(error) => Err(ApiError::bad_parameter("query", &query, format!("cannot be read: {error}"))),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Bodies that are sent as they are held: the JSON of an object is shared with the cache, never copied to be sent.
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Frame, SizeHint};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// A body of parts, each of them sent without a copy, with its length known.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    parts: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl Parts {
+    pub(crate) fn push(&mut self, part: Bytes) {
+        if !part.is_empty() {
+            self.left = self.left.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
+            self.parts.push_back(part);
+        }
+    }
+
+    pub(crate) fn into_body(self) -> Body {
+        Body::new(UnsyncBoxBody::new(self))
+    }
+}
+
+impl hyper::body::Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let part = self.parts.pop_front();
+        if let Some(part) = &part {
+            self.left = self.left.saturating_sub(u64::try_from(part.len()).unwrap_or(u64::MAX));
+        }
+        Poll::Ready(part.map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// The JSON of a Kubernetes list of objects whose JSON is given.
+pub(crate) fn kubernetes_list(kind: &str, items: impl IntoIterator<Item = Bytes>) -> Parts {
+    let mut parts = Parts::default();
+    let mut head = BytesMut::new();
+    head.extend_from_slice(br#"{"kind":""#);
+    head.extend_from_slice(kind.as_bytes());
+    head.extend_from_slice(br#"List","apiVersion":"v1","metadata":{"resourceVersion":""},"items":["#);
+    parts.push(head.freeze());
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            parts.push(Bytes::from_static(b","));
+        }
+        parts.push(item);
+    }
+    parts.push(Bytes::from_static(b"]}\n"));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt as _;
+    use hyper::body::Body as _;
+
+    async fn check(items: &[&'static str], expected: &str) {
+        let parts = kubernetes_list("Secret", items.iter().map(|item| Bytes::from_static(item.as_bytes())));
+        let length = parts.size_hint().exact();
+        let sent = parts.collect().await.unwrap().to_bytes();
+        assert_eq!(sent, expected);
+        assert_eq!(length, Some(u64::try_from(expected.len()).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_list_is_json_of_a_known_length() {
+        let head = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":""},"items":["#;
+        check(&[], &format!("{head}]}}\n")).await;
+        check(&["{}"], &format!("{head}{{}}]}}\n")).await;
+        check(&["{}", r#"{"a":1}"#], &format!(r#"{head}{{}},{{"a":1}}]}}{}"#, "\n")).await;
+    }
+}

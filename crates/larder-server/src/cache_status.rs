@@ -1,0 +1,183 @@
+//! The `Cache-Status` header of RFC 9211: how an answer came out of the cache.
+//!
+//! | the answer | header |
+//! | --- | --- |
+//! | was held, and is fresh | `larder; hit; ttl=48; detail=live-read` |
+//! | was held, and is stale | `larder; hit; ttl=-12; detail="stale: next try in 3s: ..."` |
+//! | was fetched for this read | `larder; fwd=miss; stored; ttl=60; detail=live-read` |
+//! | was held; fetching it again failed or took too long | `larder; fwd=stale; ttl=-12; detail="stale: ..."` |
+//! | is not known yet | `larder; fwd=miss; detail="..."` |
+//!
+//! `ttl` is what is left of the object's TTL in seconds, negative when it has passed; it is absent where the source is a
+//! watch, which has no TTL. `detail` is the source of a fresh answer, and the reason of a stale one.
+
+use std::fmt::{self, Write as _};
+
+/// The value of a `Cache-Status` header with larder as the only cache.
+///
+/// ```
+/// use larder_server::cache_status::{CacheStatus, Outcome};
+///
+/// let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(-3), detail: Some("stale: no answer".to_owned()) };
+/// assert_eq!(status.to_string(), r#"larder; hit; ttl=-3; detail="stale: no answer""#);
+/// assert_eq!(CacheStatus::parse(&status.to_string()), Some(status));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// Whether the answer was held, or asked for.
+    pub outcome: Outcome,
+    /// Seconds that the answer stays fresh for, negative since it is not; `None` where it has no TTL.
+    pub ttl: Option<i64>,
+    /// The source of a fresh answer, or why it is stale.
+    pub detail: Option<String>,
+}
+
+/// Whether an answer was held, or asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was held; nothing was asked.
+    Hit,
+    /// It was not held: it was fetched, and is held now (`stored`).
+    Fetched,
+    /// It was held and stale: it was fetched again, and is held now (`stored`).
+    Refreshed,
+    /// It was held and stale, and fetching it again did not succeed: what was held is the answer.
+    FetchFailed,
+    /// It was not held, and fetching it did not succeed.
+    Unknown,
+}
+
+impl fmt::Display for CacheStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.outcome {
+            Outcome::Hit => "larder; hit",
+            Outcome::Fetched => "larder; fwd=miss; stored",
+            Outcome::Refreshed => "larder; fwd=stale; stored",
+            Outcome::FetchFailed => "larder; fwd=stale",
+            Outcome::Unknown => "larder; fwd=miss",
+        })?;
+        if let Some(ttl) = self.ttl {
+            // An sf-integer has at most 15 digits.
+            write!(f, "; ttl={}", ttl.clamp(-999_999_999_999_999, 999_999_999_999_999))?;
+        }
+        if let Some(detail) = &self.detail {
+            f.write_str("; detail=")?;
+            write_item(f, detail)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a structured field's token where the text is one, else its string.
+fn write_item(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    let is_token = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b));
+    if is_token {
+        return f.write_str(text);
+    }
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            // A string of a structured field holds printable ASCII only.
+            ' '..='~' => f.write_char(c)?,
+            _ => f.write_char('?')?,
+        }
+    }
+    f.write_char('"')
+}
+
+impl CacheStatus {
+    /// Reads larder's own member of a `Cache-Status` header; `None` for one of another shape.
+    pub fn parse(header: &str) -> Option<Self> {
+        let mut parts = split_parameters(header);
+        if parts.next()?.trim() != "larder" {
+            return None;
+        }
+        let (mut hit, mut forwarded, mut stored, mut ttl, mut detail) = (false, None, false, None, None);
+        for part in parts {
+            let part = part.trim();
+            match part.split_once('=') {
+                None if part == "hit" => hit = true,
+                None if part == "stored" => stored = true,
+                Some(("fwd", reason)) => forwarded = Some(reason.to_owned()),
+                Some(("ttl", seconds)) => ttl = Some(seconds.parse().ok()?),
+                Some(("detail", text)) => detail = Some(unquote(text)),
+                _ => {}
+            }
+        }
+        let outcome = match (hit, forwarded.as_deref(), stored) {
+            (true, None, _) => Outcome::Hit,
+            (false, Some("miss"), true) => Outcome::Fetched,
+            (false, Some("miss"), false) => Outcome::Unknown,
+            (false, Some("stale"), true) => Outcome::Refreshed,
+            (false, Some("stale"), false) => Outcome::FetchFailed,
+            _ => return None,
+        };
+        Some(Self { outcome, ttl, detail })
+    }
+}
+
+/// Splits at the semicolons that are not within a string.
+fn split_parameters(header: &str) -> impl Iterator<Item = &str> {
+    let (mut quoted, mut escaped) = (false, false);
+    header.split(move |c: char| {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+        c == ';' && !quoted
+    })
+}
+
+fn unquote(text: &str) -> String {
+    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
+        return text.to_owned();
+    };
+    let (mut out, mut escaped) = (String::with_capacity(inner.len()), false);
+    for c in inner.chars() {
+        if c == '\\' && !escaped {
+            escaped = true;
+        } else {
+            escaped = false;
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(outcome: Outcome, ttl: Option<i64>, detail: Option<&str>, expected: &str) {
+        let status = CacheStatus { outcome, ttl, detail: detail.map(str::to_owned) };
+        assert_eq!(status.to_string(), expected);
+        assert_eq!(CacheStatus::parse(expected), Some(status), "{expected}");
+    }
+
+    #[test]
+    fn each_outcome_is_written_and_read() {
+        check(Outcome::Hit, Some(48), Some("live-read"), "larder; hit; ttl=48; detail=live-read");
+        check(Outcome::Hit, None, Some("watch"), "larder; hit; detail=watch");
+        check(Outcome::Fetched, Some(60), None, "larder; fwd=miss; stored; ttl=60");
+        check(Outcome::Refreshed, Some(60), None, "larder; fwd=stale; stored; ttl=60");
+        check(Outcome::FetchFailed, Some(-1), Some("a; b"), r#"larder; fwd=stale; ttl=-1; detail="a; b""#);
+        check(Outcome::Unknown, None, Some(r#"say "x\""#), r#"larder; fwd=miss; detail="say \"x\\\"""#);
+    }
+
+    #[test]
+    fn a_detail_is_never_more_than_printable_ascii() {
+        let status = CacheStatus { outcome: Outcome::Hit, ttl: None, detail: Some("naïve\r\nX: y".to_owned()) };
+        assert_eq!(status.to_string(), r#"larder; hit; detail="na?ve??X: y""#);
+    }
+
+    #[test]
+    fn other_caches_are_not_taken_for_larder() {
+        assert_eq!(CacheStatus::parse("proxy; hit"), None);
+        assert_eq!(CacheStatus::parse("larder; hit; fwd=miss"), None);
+        assert_eq!(CacheStatus::parse(""), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! What the local API answers when it has no object to give: a `Status` as the Kubernetes API has it.
+//!
+//! | what happened | code | reason |
+//! | --- | --- | --- |
+//! | the object is known to be absent | 404 | `NotFound`, with `Age` |
+//! | no pod of this node refers to it | 403 | `Forbidden` |
+//! | it is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
+//! | the daemon runs without that source | 501 | `NotImplemented` |
+//! | a parameter is wrong | 400 | `BadRequest` |
+//! | a newer-than wait outlasted its timeout | 504 | `Timeout`, with the last known status |
+//! | another user than root | 403 | `Forbidden` |
+//! | a path that is not served | 404 | `NotFound`, with a cause of type `PathNotServed` |
+//! | another method than GET and HEAD, a watch | 405 | `MethodNotAllowed` |
+//! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
+//!
+//! An object that no pod refers to is 403 and not 404, since larder does not know whether it exists: the API server, too,
+//! forbids it to the node.
+
+use crate::cache_status::{CacheStatus, Outcome};
+use crate::wire;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use larder_node::ReadError;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A `Status` of the Kubernetes API (meta/v1), as far as an error uses it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Always `Status`.
+    pub kind: String,
+    /// Always `v1`.
+    pub api_version: String,
+    /// Always empty.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Always `Failure`.
+    pub status: String,
+    /// What went wrong, for a person.
+    pub message: String,
+    /// What went wrong, for a program.
+    pub reason: String,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<StatusDetails>,
+    /// The HTTP status.
+    pub code: u16,
+    /// The last known status of the pod whose newer status was waited for in vain; larder's own field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_known: Option<Box<wire::PodStatusAnswer>>,
+}
+
+/// What an error is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusDetails {
+    /// The object's name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The object's kind, in the plural of paths.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Causes apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<StatusCause>,
+    /// When asking again may help, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_seconds: Option<u64>,
+}
+
+/// One of several causes of an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusCause {
+    /// The cause, for a program.
+    pub reason: String,
+    /// The cause, for a person.
+    pub message: String,
+    /// The parameter that is wrong.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+/// Why a request is not answered with what it asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum ApiError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("{} of {total} are not known yet, \"{}\" among them: {}", unknown.len(), first.0, first.1)]
+    Incomplete { unknown: Vec<(String, String)>, first: (String, String), total: usize, retry_after: Duration },
+    #[error("parameter {name}: \"{value}\" {problem}")]
+    BadParameter { name: &'static str, value: String, problem: String },
+    #[error("the path {0} is not served here")]
+    UnknownPath(String),
+    #[error("{0}")]
+    MethodNotAllowed(String),
+    #[error("user {0} may not read from larder: only root and the user that it runs as may")]
+    ForeignUser(u32),
+    #[error("timed out waiting for a newer status: {why}")]
+    WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
+    #[error("larder is ending")]
+    Ending,
+    #[error("too many connections to larder are open: close some, or try again")]
+    TooManyConnections,
+    #[error("the answer cannot be written: {0}")]
+    Unwritable(String),
+}
+
+impl ApiError {
+    pub(crate) fn bad_parameter(name: &'static str, value: &str, problem: String) -> Self {
+        // What was sent is repeated, but not at any length.
+        Self::BadParameter { name, value: value.chars().take(200).collect(), problem }
+    }
+
+    /// The HTTP status: the one place where errors are mapped to statuses.
+    pub(crate) fn code(&self) -> StatusCode {
+        match self {
+            Self::Read(ReadError::NotFound { .. }) | Self::UnknownPath(_) => StatusCode::NOT_FOUND,
+            Self::Read(ReadError::NotReferenced { .. }) | Self::ForeignUser(_) => StatusCode::FORBIDDEN,
+            Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
+            Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
+                StatusCode::SERVICE_UNAVAILABLE
+            },
+            Self::BadParameter { .. } => StatusCode::BAD_REQUEST,
+            Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::WaitTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self.code() {
+            StatusCode::NOT_FOUND => "NotFound",
+            StatusCode::FORBIDDEN => "Forbidden",
+            StatusCode::NOT_IMPLEMENTED => "NotImplemented",
+            StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
+            StatusCode::BAD_REQUEST => "BadRequest",
+            StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+            StatusCode::GATEWAY_TIMEOUT => "Timeout",
+            _ => "InternalError",
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Read(ReadError::Unknown { retry_after, .. }) | Self::Incomplete { retry_after, .. } => {
+                Some(*retry_after)
+            }
+            Self::Ending | Self::TooManyConnections => Some(Duration::from_secs(1)),
+            _ => None,
+        }
+    }
+
+    fn details(&self) -> Option<StatusDetails> {
+        let cause = |reason: &str, message: String, field: &str| StatusCause {
+            reason: reason.to_owned(),
+            message,
+            field: field.to_owned(),
+        };
+        let mut details = match self {
+            Self::Read(
+                ReadError::NotFound { kind, name, .. } | ReadError::NotReferenced { kind, name, .. },
+            ) => StatusDetails { name: name.clone(), kind: kind.resource().to_owned(), ..StatusDetails::default() },
+            Self::Incomplete { unknown, .. } => StatusDetails {
+                causes: unknown.iter().map(|(what, why)| cause("Unknown", why.clone(), what)).collect(),
+                ..StatusDetails::default()
+            },
+            Self::BadParameter { name, problem, .. } => StatusDetails {
+                causes: vec![cause("FieldValueInvalid", problem.clone(), name)],
+                ..StatusDetails::default()
+            },
+            Self::UnknownPath(path) => StatusDetails {
+                causes: vec![cause("PathNotServed", path.clone(), "")],
+                ..StatusDetails::default()
+            },
+            _ => StatusDetails::default(),
+        };
+        details.retry_after_seconds = self.retry_after().map(whole_seconds);
+        (details != StatusDetails::default()).then_some(details)
+    }
+
+    pub(crate) fn into_status(self) -> Status {
+        Status {
+            kind: "Status".to_owned(),
+            api_version: "v1".to_owned(),
+            metadata: serde_json::Map::new(),
+            status: "Failure".to_owned(),
+            message: self.to_string(),
+            reason: self.reason().to_owned(),
+            details: self.details(),
+            code: self.code().as_u16(),
+            last_known: match self {
+                Self::WaitTimedOut { last_known, .. } => Some(last_known),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Whole seconds, rounded up: `Retry-After` has no smaller unit, and 0 would ask for a storm.
+fn whole_seconds(duration: Duration) -> u64 {
+    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let code = self.code();
+        let retry_after = self.retry_after().map(whole_seconds);
+        let cache_status = matches!(&self, Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. }).then(|| {
+            CacheStatus { outcome: Outcome::Unknown, ttl: None, detail: Some(self.to_string()) }.to_string()
+        });
+        let mut response = (code, Json(self.into_status())).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(value) = cache_status.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            headers.insert("cache-status", value);
+        }
+        if code == StatusCode::METHOD_NOT_ALLOWED {
+            headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        response
+    }
+}

@@ -1,0 +1,58 @@
+//! `/livez`, `/readyz` and `/metrics`.
+
+use crate::app::Shared;
+use crate::error::ApiError;
+use crate::params::Params;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use larder_node::Check;
+use prometheus_client::encoding::{prometheus_text, text};
+use std::fmt::Write as _;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Whether the daemon is alive; a failure here is a reason to restart it.
+pub(crate) async fn livez(State(app): Shared, params: Params) -> Response {
+    checks("livez", &app.node.liveness(), params.flag("verbose"))
+}
+
+/// Whether the daemon has something to serve.
+pub(crate) async fn readyz(State(app): Shared, params: Params) -> Response {
+    checks("readyz", &app.node.readiness(), params.flag("verbose"))
+}
+
+/// The checks as the API server's own health paths write them.
+fn checks(path: &str, checks: &[Check], verbose: bool) -> Response {
+    let is_fine = checks.iter().all(|check| check.failure.is_none());
+    if is_fine && !verbose {
+        return "ok".into_response();
+    }
+    let mut text = String::new();
+    for check in checks {
+        // Writing to a string cannot fail.
+        let _ = match &check.failure {
+            None => writeln!(text, "[+]{} ok", check.name),
+            Some(why) => writeln!(text, "[-]{} failed: {why}", check.name),
+        };
+    }
+    let _ = writeln!(text, "{path} check {}", if is_fine { "passed" } else { "failed" });
+    let code = if is_fine { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, text).into_response()
+}
+
+/// The metrics, as OpenMetrics where that is asked for, else in Prometheus' own text format.
+pub(crate) async fn metrics(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
+    let mut body = String::new();
+    let accepts = |name: &str| {
+        let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        accept.split(',').any(|one| one.trim().starts_with(name))
+    };
+    let (content_type, written) = if accepts("application/openmetrics-text") {
+        (OPEN_METRICS, text::encode(&mut body, &app.registry))
+    } else {
+        (prometheus_text::CONTENT_TYPE, prometheus_text::encode(&mut body, &app.registry))
+    };
+    written.map_err(|error| ApiError::Unwritable(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
+}

@@ -1,0 +1,211 @@
+//! The Kubernetes API, read-only, for what this node holds: get and list of pods, this node, and the Secrets and ConfigMaps
+//! that its pods refer to, in JSON.
+//!
+//! # Limits
+//!
+//! No watch, no discovery, no tables, no protobuf. `limit`, `continue` and `resourceVersion` are not looked at: a list is
+//! always whole, and as fresh as its headers say.
+
+use crate::app::{App, Shared};
+use crate::body::kubernetes_list;
+use crate::error::ApiError;
+use crate::freshness::Told;
+use crate::params::Params;
+use crate::wire::object_kind;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, HeaderValue, header};
+use larder_kube::{Kind, KubeObject};
+use larder_node::{ObjectKind, ReadError};
+use larder_objects::ObjectKey;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a read may take where the client does not say.
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The bounds of what a client may say.
+pub(crate) const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
+/// Warnings that an incomplete list comes with; the status has all of them.
+const MOST_WARNINGS: usize = 20;
+
+pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
+    params.duration("timeout", READ_TIMEOUT, READ_TIMEOUT_BOUNDS)
+}
+
+fn refuse_watch(params: &Params) -> Result<(), ApiError> {
+    if params.flag("watch") {
+        let problem = "watch is not served yet: list again, or watch the API server";
+        return Err(ApiError::MethodNotAllowed(problem.to_owned()));
+    }
+    Ok(())
+}
+
+fn unknown_path(path: &str) -> ApiError {
+    ApiError::UnknownPath(path.chars().take(200).collect())
+}
+
+/// `/api/v1/{kind}`: a list in all namespaces.
+pub(crate) async fn list_all(
+    State(app): Shared,
+    Path(kind): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    match kind.as_str() {
+        "nodes" => list_nodes(&app, &params),
+        _ => list(&app, &kind, None, &params).await,
+    }
+}
+
+/// `/api/v1/namespaces/{namespace}/{kind}`: a list in a namespace.
+pub(crate) async fn list_in_namespace(
+    State(app): Shared,
+    Path((namespace, kind)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    list(&app, &kind, Some(&namespace), &params).await
+}
+
+async fn list(app: &App, kind: &str, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
+    refuse_watch(params)?;
+    match (kind, object_kind(kind)) {
+        ("pods", _) => list_pods(app, namespace, params),
+        (_, Some(kind)) => list_objects(app, kind, namespace, params).await,
+        _ => Err(unknown_path(&format!("/api/v1/{kind}"))),
+    }
+}
+
+async fn list_objects(
+    app: &App,
+    kind: ObjectKind,
+    namespace: Option<&str>,
+    params: &Params,
+) -> Result<Response, ApiError> {
+    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
+    let wanted = |key: &ObjectKey| {
+        namespace.is_none_or(|namespace| namespace == key.namespace()) && fields.matches(key.namespace(), key.name())
+    };
+    let mut list = app.node.list_objects(kind, wanted, read_timeout(params)?).await?;
+    let plural = Kind::from(kind).resource();
+    let headers = incomplete(plural, &list.unknown, list.items.len(), params.flag("partial"))?;
+    list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
+    let told = Told::of_all(&list.items);
+    let body = kubernetes_list(Kind::from(kind).as_str(), list.items.iter().map(|answer| answer.object.json().clone()));
+    let mut response = json(app, told.as_ref(), body.into_body());
+    response.headers_mut().extend(headers);
+    Ok(response)
+}
+
+/// An incomplete list is refused, for what it lacks would be taken for absent; `?partial=true` takes it, with a warning
+/// for each object that it lacks.
+fn incomplete(
+    plural: &str,
+    unknown: &[(ObjectKey, ReadError)],
+    known: usize,
+    partial: bool,
+) -> Result<HeaderMap, ApiError> {
+    let mut headers = HeaderMap::new();
+    let Some((key, error)) = unknown.first() else { return Ok(headers) };
+    if !partial {
+        let retry_after = unknown.iter().filter_map(|(_, error)| match error {
+            ReadError::Unknown { retry_after, .. } => Some(*retry_after),
+            _ => None,
+        });
+        return Err(ApiError::Incomplete {
+            first: (format!("{plural}/{key}"), why(error)),
+            total: known + unknown.len(),
+            retry_after: retry_after.min().unwrap_or(Duration::from_secs(1)),
+            unknown: unknown.iter().map(|(key, error)| (key.to_string(), why(error))).collect(),
+        });
+    }
+    for (_, error) in unknown.iter().take(MOST_WARNINGS) {
+        if let Ok(value) = HeaderValue::from_str(&warning(&error.to_string())) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    Ok(headers)
+}
+
+fn why(error: &ReadError) -> String {
+    match error {
+        ReadError::Unknown { why, .. } => why.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A warning as the API server sends them: code 299, no agent, a quoted text.
+fn warning(text: &str) -> String {
+    let mut value = String::from("299 - \"");
+    for c in text.chars() {
+        // Writing to a string cannot fail.
+        let _ = match c {
+            '"' | '\\' => write!(value, "\\{c}"),
+            ' '..='~' => write!(value, "{c}"),
+            _ => write!(value, "?"),
+        };
+    }
+    value.push('"');
+    value
+}
+
+fn list_pods(app: &App, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
+    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
+    let list = app.node.list_pods()?;
+    let items = list.items.iter().filter(|pod| {
+        namespace.is_none_or(|namespace| namespace == pod.namespace())
+            && fields.matches(pod.namespace(), pod.name())
+            && labels.matches(|key| pod.label(key))
+    });
+    let body = kubernetes_list("Pod", items.map(|pod| pod.json().clone()));
+    Ok(json(app, Some(&Told::held(list.freshness, list.why)), body.into_body()))
+}
+
+fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
+    refuse_watch(params)?;
+    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
+    let (told, node) = match app.node.get_node(app.node.name()) {
+        Ok(answer) => (Told::of(&answer), Some(answer.object)),
+        Err(ReadError::NotFound { freshness, .. }) => (Told::held(freshness, None), None),
+        Err(error) => return Err(error.into()),
+    };
+    let selected = node.filter(|node| fields.matches("", node.name()) && labels.matches(|key| node.label(key)));
+    let body = kubernetes_list("Node", selected.iter().map(|node| node.json().clone()));
+    Ok(json(app, Some(&told), body.into_body()))
+}
+
+/// `/api/v1/nodes/{name}`.
+pub(crate) async fn get_node(State(app): Shared, Path(name): Path<String>) -> Result<Response, ApiError> {
+    let answer = app.node.get_node(&name);
+    one(&app, answer.map(|answer| (Told::of(&answer), answer.object.json().clone())))
+}
+
+/// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
+pub(crate) async fn get_one(
+    State(app): Shared,
+    Path((namespace, kind, name)): Path<(String, String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    if kind == "pods" {
+        let answer = app.node.get_pod(&namespace, &name);
+        return one(&app, answer.map(|answer| (Told::of(&answer), answer.object.json().clone())));
+    }
+    let kind = object_kind(&kind).ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
+    let answer = app.node.get_object(kind, &namespace, &name, read_timeout(&params)?).await;
+    one(&app, answer.map(|answer| (Told::of(&answer), KubeObject::json(&answer.object).clone())))
+}
+
+fn one(app: &Arc<App>, answer: Result<(Told, bytes::Bytes), ReadError>) -> Result<Response, ApiError> {
+    let (told, body) = answer.map_err(|error| ApiError::from(error))?;
+    Ok(json(app, Some(&told), Body::from(body)))
+}
+
+fn json(app: &App, told: Option<&Told>, body: Body) -> Response {
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(told) = told {
+        headers.extend(told.headers(&app.node));
+    }
+    response
+}

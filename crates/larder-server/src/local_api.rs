@@ -1,0 +1,220 @@
+//! larder's own paths: how the daemon is doing, what it holds without the data, and what the runtime says of pods.
+
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::freshness::Told;
+use crate::kube_api::read_timeout;
+use crate::params::Params;
+use crate::wire::{
+    Freshness, FreshnessState, ObjectEntries, ObjectEntry, ObjectMeta, PodStatusAnswer, PodStatusAnswers, RuntimeState,
+    object_kind,
+};
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use larder_kube::Kind;
+use larder_node::{PodStatusRead, ReadError, Report, SourceState, WaitError};
+use larder_objects::ObjectKey;
+use larder_pod_status::PodUid;
+use std::time::Duration;
+
+/// How long a newer-than read waits where the client does not say.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The bounds of what a client may say.
+const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(600));
+
+/// `/larder/v1/status`.
+pub(crate) async fn status(State(app): Shared) -> Json<Report> {
+    Json(app.node.report())
+}
+
+/// `/larder/v1/objects/{kind}`.
+pub(crate) async fn list_entries(
+    State(app): Shared,
+    Path(kind): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
+    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
+    let namespace = params.text("namespace");
+    let wanted = |key: &ObjectKey| {
+        namespace.is_none_or(|namespace| namespace == key.namespace()) && fields.matches(key.namespace(), key.name())
+    };
+    let mut list = app.node.list_objects(kind, wanted, read_timeout(&params)?).await?;
+    list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
+    let told = Told::of_all(&list.items);
+    let entry = |key: &ObjectKey, freshness| ObjectEntry {
+        namespace: key.namespace().to_owned(),
+        name: key.name().to_owned(),
+        object: None,
+        freshness,
+    };
+    let mut items: Vec<_> = list.items.iter().map(|answer| ObjectEntry {
+        object: Some(ObjectMeta::of(&answer.object)),
+        ..entry(&answer.object.key(), Freshness::of_answer(&app.node, answer))
+    }).collect();
+    // What is absent or not known has no labels to select it by.
+    if labels.is_empty() {
+        items.extend(list.absent.iter().map(|(key, freshness)| entry(key, absent(&app, freshness))));
+    }
+    items.extend(list.unknown.iter().map(|(key, error)| entry(key, Freshness::unknown(why(error)))));
+    items.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let mut response = Json(ObjectEntries { kind: Kind::from(kind).resource().to_owned(), items }).into_response();
+    if let Some(told) = told {
+        response.headers_mut().extend(told.headers(&app.node));
+    }
+    Ok(response)
+}
+
+fn absent(app: &App, freshness: &larder_objects::Freshness) -> Freshness {
+    Freshness { state: FreshnessState::Absent, ..Freshness::of(&app.node, freshness, None) }
+}
+
+fn why(error: &ReadError) -> String {
+    match error {
+        ReadError::Unknown { why, .. } => why.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// `/larder/v1/objects/{kind}/{namespace}/{name}`.
+pub(crate) async fn get_entry(
+    State(app): Shared,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
+    let answer = app.node.get_object(kind, &namespace, &name, read_timeout(&params)?).await?;
+    let told = Told::of(&answer);
+    let entry = ObjectEntry {
+        namespace,
+        name,
+        object: Some(ObjectMeta::of(&answer.object)),
+        freshness: Freshness::of_answer(&app.node, &answer),
+    };
+    Ok((told.headers(&app.node), Json(entry)).into_response())
+}
+
+/// `/larder/v1/pods`.
+pub(crate) async fn list_pod_statuses(State(app): Shared, params: Params) -> Result<Response, ApiError> {
+    let namespace = params.text("namespace");
+    let mut items: Vec<_> = app.node.pod_statuses()?.iter().map(|read| answer(&app, read)).collect();
+    items.retain(|item| namespace.is_none_or(|namespace| namespace == item.namespace));
+    Ok(Json(PodStatusAnswers { items, runtime: runtime_state(&app) }).into_response())
+}
+
+/// `/larder/v1/pods/{uid}/status`.
+pub(crate) async fn pod_status(
+    State(app): Shared,
+    Path(uid): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    read_status(&app, &PodUid::from(uid.as_str()), None, &params).await
+}
+
+/// `/larder/v1/namespaces/{namespace}/pods/{name}/status`.
+pub(crate) async fn pod_status_by_name(
+    State(app): Shared,
+    Path((namespace, name)): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let uid = app.node.runtime_uid(&namespace, &name)?;
+    read_status(&app, &uid, Some((&namespace, &name)), &params).await
+}
+
+/// The pod's status: at once, or as of a time after `newerThan`.
+async fn read_status(
+    app: &App,
+    uid: &PodUid,
+    pod: Option<(&str, &str)>,
+    params: &Params,
+) -> Result<Response, ApiError> {
+    let timeout = params.duration("timeout", WAIT_TIMEOUT, WAIT_TIMEOUT_BOUNDS)?;
+    let read = match params.instant("newerThan")? {
+        None => app.node.pod_status(uid),
+        Some(newer_than) => {
+            let min = app.node.from_wall_time(newer_than);
+            let wait = app.node.pod_status_newer_than(uid, min, timeout);
+            tokio::select! {
+                result = wait => result?.map_err(|error| wait_error(app, &error)).map(Ok)?,
+                () = app.ending.cancelled() => return Err(ApiError::Ending),
+            }
+        }
+    };
+    let read = match read {
+        Ok(read) if read.is_there => read,
+        Ok(read) => return Err(gone(uid, pod, &read).into()),
+        Err(ReadError::NotFound { freshness, .. }) if pod.is_some() => {
+            return Err(not_found(uid, pod, freshness).into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let body = Json(answer(app, &read));
+    Ok(match read.freshness {
+        Some(freshness) => (Told::held(freshness, read.why.clone()).headers(&app.node), body).into_response(),
+        None => body.into_response(),
+    })
+}
+
+fn wait_error(app: &App, error: &WaitError) -> ApiError {
+    match error {
+        WaitError::DeadlineExceeded { why, last_known } => {
+            ApiError::WaitTimedOut { why: why.clone(), last_known: Box::new(answer(app, last_known)) }
+        }
+        _ => ApiError::Ending,
+    }
+}
+
+/// The runtime does not have the pod, as of the time that was waited for.
+fn gone(uid: &PodUid, pod: Option<(&str, &str)>, read: &PodStatusRead) -> ReadError {
+    match read.freshness {
+        Some(freshness) => not_found(uid, pod, freshness),
+        None => ReadError::Unknown {
+            what: format!("pod \"{uid}\""),
+            why: "the container runtime has not been listed yet".to_owned(),
+            retry_after: Duration::from_secs(1),
+        },
+    }
+}
+
+fn not_found(uid: &PodUid, pod: Option<(&str, &str)>, freshness: larder_objects::Freshness) -> ReadError {
+    let (namespace, name) = pod.map_or_else(
+        || (String::new(), uid.to_string()),
+        |(namespace, name)| (namespace.to_owned(), name.to_owned()),
+    );
+    ReadError::NotFound { kind: Kind::Pod, namespace, name, freshness }
+}
+
+fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
+    let node = &app.node;
+    let uid = read.uid.to_string();
+    let status = read.status.as_deref();
+    let pod = if status.is_none() { node.pod_of_runtime_uid(&uid) } else { None };
+    let named = |from_status: fn(&larder_pleg::PodStatus) -> &String, from_pod: fn(&larder_kube::Pod) -> &str| {
+        status.map(from_status).cloned().or_else(|| pod.as_ref().map(|pod| from_pod(pod).to_owned())).unwrap_or_default()
+    };
+    PodStatusAnswer {
+        namespace: named(|status| &status.namespace, |pod| pod.namespace()),
+        name: named(|status| &status.name, |pod| pod.name()),
+        uid,
+        status: status.cloned(),
+        error: read.error.as_ref().map(ToString::to_string),
+        modified_at: read.modified.and_then(|at| node.wall_time(at)),
+        as_of: read.as_of.and_then(|at| node.wall_time(at)),
+        freshness: read.freshness.map_or_else(
+            || Freshness::unknown(read.why.clone().unwrap_or_else(|| "not listed yet".to_owned())),
+            |freshness| Freshness::of(node, &freshness, read.why.as_deref()),
+        ),
+        runtime: runtime_state(app),
+    }
+}
+
+fn runtime_state(app: &App) -> RuntimeState {
+    let source = app.node.runtime_report();
+    RuntimeState {
+        state: source.as_ref().map_or(SourceState::Off, |source| source.state),
+        last_relist: source.as_ref().and_then(|source| source.last_contact),
+        age_seconds: source.as_ref().and_then(|source| source.age_seconds),
+        error: source.and_then(|source| source.last_error),
+    }
+}

@@ -1,0 +1,133 @@
+//! The parameters of a request, checked: each error names the parameter, what it was, and what it should be.
+
+use crate::error::ApiError;
+use crate::selector::{FieldSelector, LabelSelector};
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The parameters after the `?` of a request.
+#[derive(Debug)]
+pub(crate) struct Params(HashMap<String, String>);
+
+impl Params {
+    pub(crate) fn new(query: HashMap<String, String>) -> Self {
+        Self(query)
+    }
+
+    /// The text of a parameter; an empty one counts as not given.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a parameter is set: `?verbose`, `?verbose=true`, `?verbose=1`.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|value| matches!(value.as_str(), "" | "1" | "true"))
+    }
+
+    /// A duration such as `30s`, `1m30s` or `500ms`, within bounds; the default if it is not given.
+    pub(crate) fn duration(
+        &self,
+        name: &'static str,
+        default: Duration,
+        bounds: (Duration, Duration),
+    ) -> Result<Duration, ApiError> {
+        let Some(value) = self.text(name) else {
+            return Ok(default);
+        };
+        let problem = |problem: String| ApiError::bad_parameter(name, value, problem);
+        let duration = parse_duration(value)
+            .ok_or_else(|| problem("is not a duration: write 30s, 1m30s or 500ms".to_owned()))?;
+        let (least, most) = bounds;
+        if duration < least || duration > most {
+            return Err(problem(format!("must be between {least:?} and {most:?}")));
+        }
+        Ok(duration)
+    }
+
+    /// An instant in RFC 3339, with up to nine digits of a second, as nanoseconds since the Unix epoch.
+    pub(crate) fn instant(&self, name: &'static str) -> Result<Option<i128>, ApiError> {
+        let Some(value) = self.text(name) else {
+            return Ok(None);
+        };
+        // A '+' of an offset that was not escaped arrives as a space.
+        let text = value.replace(' ', "+");
+        let instant: jiff::Timestamp = text.parse().map_err(|_| {
+            let problem = "is not a time in RFC 3339, such as 2026-01-02T15:04:05.000000001Z";
+            ApiError::bad_parameter(name, value, problem.to_owned())
+        })?;
+        Ok(Some(instant.as_nanosecond()))
+    }
+
+    pub(crate) fn label_selector(&self) -> Result<LabelSelector, ApiError> {
+        self.selector("labelSelector")
+    }
+
+    pub(crate) fn field_selector(&self) -> Result<FieldSelector, ApiError> {
+        self.selector("fieldSelector")
+    }
+
+    fn selector<S: FromStr<Err = crate::selector::SelectorError> + Default>(
+        &self,
+        name: &'static str,
+    ) -> Result<S, ApiError> {
+        self.text(name).map_or_else(
+            || Ok(S::default()),
+            |value| value.parse().map_err(|error: S::Err| ApiError::bad_parameter(name, value, error.to_string())),
+        )
+    }
+}
+
+/// A duration as Go and people write it (`1m30s`, `500ms`, `2h`); none below zero.
+///
+/// ```
+/// use larder_server::parse_duration;
+/// use std::time::Duration;
+///
+/// assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
+/// assert_eq!(parse_duration("1.5s"), Some(Duration::from_millis(1500)));
+/// assert_eq!(parse_duration("0"), Some(Duration::ZERO));
+/// assert_eq!(parse_duration("-1s"), None);
+/// assert_eq!(parse_duration("soon"), None);
+/// ```
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(600));
+
+    fn params(name: &str, value: &str) -> Params {
+        Params::new(HashMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn a_duration_is_read_and_bounded() {
+        let get = |value| params("timeout", value).duration("timeout", Duration::from_secs(10), BOUNDS);
+        assert_eq!(get("").unwrap(), Duration::from_secs(10));
+        assert_eq!(get("250ms").unwrap(), Duration::from_millis(250));
+        for bad in ["ten", "10", "-1s", "0s", "601s", "1h", "99999999999999999999s"] {
+            let error = get(bad).unwrap_err();
+            assert_eq!(error.code(), http::StatusCode::BAD_REQUEST, "{bad}");
+            assert!(error.to_string().contains("timeout"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_instant_has_nanoseconds_and_an_offset() {
+        let get = |value| params("newerThan", value).instant("newerThan");
+        assert_eq!(get("1970-01-01T00:00:00.000000001Z").unwrap(), Some(1));
+        assert_eq!(get("1970-01-01T02:00:00 02:00").unwrap(), Some(0));
+        assert_eq!(get("").unwrap(), None);
+        for bad in ["now", "1970-01-01", "1970-01-01T00:00:00", "12"] {
+            let error = get(bad).unwrap_err();
+            assert!(error.to_string().contains("newerThan"), "{error}");
+        }
+    }
+}

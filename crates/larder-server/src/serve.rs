@@ -1,0 +1,249 @@
+//! Listening: the Unix socket of the local API, and, where it is wanted, the TCP address of metrics and probes.
+//!
+//! # Guarantees
+//!
+//! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the
+//!   [limits'](Limits) time, and nobody else notices.
+//! - When the token is cancelled: no new connection is taken, requests in flight are answered within the drain timeout,
+//!   newer-than waits are answered at once, and the socket's file is removed.
+
+use crate::app::{self, App};
+use crate::error::ApiError;
+use crate::limits::Limits;
+use crate::peer::Peer;
+use crate::socket::{self, Socket, SocketError, SocketFile};
+use crate::stall::StallGuard;
+use axum::Router;
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use larder_node::Node;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+/// The pause after a connection could not be taken: the process is out of file descriptors, say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a connection is told that there is no place for, without anything being read from it.
+fn turned_away() -> Vec<u8> {
+    let status = ApiError::TooManyConnections.into_status();
+    let body = serde_json::to_string(&status).unwrap_or_default();
+    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close";
+    format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// Where to listen, and how much clients may take.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The path of the local API's socket.
+    pub socket: PathBuf,
+    /// The TCP address that serves `/metrics`, `/livez` and `/readyz`, and nothing else; `None` for none.
+    pub metrics_address: Option<SocketAddr>,
+    /// How much clients may take.
+    pub limits: Limits,
+}
+
+/// Why the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Not on the socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Not on the metrics' address.
+    #[error("cannot listen on {address} for metrics (--metrics-address)")]
+    MetricsAddress {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The local API, listening; it answers once it [runs](Self::run).
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<App>,
+    listener: UnixListener,
+    file: SocketFile,
+    metrics: Option<TcpListener>,
+    limits: Limits,
+    token: CancellationToken,
+}
+
+impl Server {
+    /// Listens, for a node. The server ends when the token is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`] says which of the two places cannot be listened on, and why.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it has answered, it leaves no socket behind.
+    pub async fn bind(node: Arc<Node>, options: ServeOptions, token: CancellationToken) -> Result<Self, ServeError> {
+        let Socket { listener, file } = socket::bind(&options.socket).await?;
+        let metrics = match options.metrics_address {
+            Some(address) => Some(
+                TcpListener::bind(address)
+                    .await
+                    .map_err(|source| ServeError::MetricsAddress { address, source })?,
+            ),
+            None => None,
+        };
+        let app = App::new(node, token.clone());
+        Ok(Self { app, listener, file, metrics, limits: options.limits, token })
+    }
+
+    /// The address that metrics are served on, with the port that was chosen for port 0.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Answers until the token is cancelled, and then until what is in flight is answered or the drain timeout has passed.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it ends at once; connections that are open end with their request.
+    pub async fn run(self) {
+        let connections = Connections {
+            limits: self.limits.clone(),
+            token: self.token.clone(),
+            tracker: TaskTracker::new(),
+            app: Arc::clone(&self.app),
+        };
+        tokio::join!(
+            connections.take_local(&self.listener, app::local(&self.app)),
+            connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
+        );
+        // From here on nobody can connect: the file goes first, so that a successor can take the path.
+        drop(self.listener);
+        drop(self.file);
+        connections.tracker.close();
+        if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
+            tracing::warn!(left = connections.tracker.len(), "connections did not end in time, and are dropped");
+        }
+    }
+}
+
+/// The connections that are open.
+struct Connections {
+    limits: Limits,
+    token: CancellationToken,
+    tracker: TaskTracker,
+    app: Arc<App>,
+}
+
+impl Connections {
+    async fn take_local(&self, listener: &UnixListener, router: Router) {
+        let own = Arc::new(Semaphore::new(self.limits.connections));
+        let foreign = Arc::new(Semaphore::new(self.limits.foreign_connections));
+        while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
+            let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
+            let peer = match Peer::of(&stream) {
+                Ok(peer) => peer,
+                Err(error) => {
+                    tracing::warn!(%error, "the kernel does not say who has connected: connection closed");
+                    continue;
+                }
+            };
+            let slots = if peer.is_allowed() { &own } else { &foreign };
+            if !peer.is_allowed() {
+                self.app.metrics.foreign.inc();
+            }
+            match Arc::clone(slots).try_acquire_owned() {
+                Ok(slot) => self.serve(stream, router.clone(), Some(peer), slot),
+                Err(_) => self.turn_away(&stream),
+            }
+        }
+    }
+
+    async fn take_metrics(&self, listener: Option<&TcpListener>, router: Router) {
+        let Some(listener) = listener else { return };
+        let slots = Arc::new(Semaphore::new(self.limits.metrics_connections));
+        while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
+            let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
+            match Arc::clone(&slots).try_acquire_owned() {
+                Ok(slot) => self.serve(stream, router.clone(), None, slot),
+                Err(_) => drop(self.app.metrics.turned_away.inc()),
+            }
+        }
+    }
+
+    async fn accepted<S>(&self, accepted: io::Result<S>) -> Option<S> {
+        match accepted {
+            Ok(stream) => Some(stream),
+            Err(error) => {
+                tracing::warn!(%error, "cannot take a connection");
+                self.token.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await;
+                None
+            }
+        }
+    }
+
+    /// Says that there are too many, as far as that can be said without waiting.
+    fn turn_away(&self, stream: &UnixStream) {
+        self.app.metrics.turned_away.inc();
+        // Whoever does not get it sees the connection closed.
+        let _ = stream.try_write(&turned_away());
+    }
+
+    fn serve<S>(&self, stream: S, router: Router, peer: Option<Peer>, slot: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (limits, token, app) = (self.limits.clone(), self.token.clone(), Arc::clone(&self.app));
+        self.tracker.spawn(async move {
+            let _slot = slot;
+            app.metrics.connections.inc();
+            if let Err(error) = connection(stream, router, peer, &limits, token).await {
+                // The client's doing: it went away, was too slow, or does not speak HTTP.
+                tracing::debug!(%error, "connection ended");
+            }
+            app.metrics.connections.dec();
+        });
+    }
+}
+
+/// Serves one connection to its end.
+async fn connection<S>(
+    stream: S,
+    router: Router,
+    peer: Option<Peer>,
+    limits: &Limits,
+    token: CancellationToken,
+) -> Result<(), hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let io = TokioIo::new(StallGuard::new(stream, limits.stall_timeout));
+    let mut connection = std::pin::pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_timeout)
+            .serve_connection(io, service)
+    );
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = token.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::time::timeout(limits.drain_timeout, connection).await.unwrap_or(Ok(()))
+}

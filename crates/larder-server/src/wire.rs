@@ -1,0 +1,248 @@
+//! The answers of the local API under `/larder/v1/`, for servers and clients alike.
+//!
+//! Names are in camel case, times in RFC 3339, ages and TTLs in seconds. A client ignores what it does not know.
+//! `/larder/v1/status` answers with a [`Report`](larder_node::Report), and what the runtime says of a pod is a
+//! [`PodStatus`](larder_pleg::PodStatus).
+
+use jiff::Timestamp;
+use larder_node::{Answer, Node, ObjectKind, SourceState};
+use larder_objects::{FreshState, Source};
+use larder_pleg::PodStatus;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How fresh an answer is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Freshness {
+    /// Whether it is fresh, stale, known to be absent, or not known yet.
+    pub state: FreshnessState,
+    /// When it was last confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed_at: Option<Timestamp>,
+    /// How long ago that was, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// By what: `live-read`, `api-server-cache`, `watch`, `disk`, `manifest` or `runtime`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What is left of its TTL in seconds, negative when that has passed; none where it has no TTL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<f64>,
+    /// Since when it is stale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_since: Option<Timestamp>,
+    /// Why it is stale, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What is known of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum FreshnessState {
+    /// It was confirmed within its TTL, or is being watched.
+    Fresh,
+    /// It is the last known.
+    Stale,
+    /// Its source says that it does not exist.
+    Absent,
+    /// Nothing is known of it yet.
+    Unknown,
+}
+
+/// What a source is called in an answer: a token of RFC 9651.
+pub(crate) fn source_name(source: Source) -> &'static str {
+    match source {
+        Source::LiveRead => "live-read",
+        Source::ApiServerCache => "api-server-cache",
+        Source::Watch => "watch",
+        Source::Disk => "disk",
+        Source::Manifest => "manifest",
+        Source::Runtime => "runtime",
+        _ => "other",
+    }
+}
+
+impl Freshness {
+    /// Of what is not known yet.
+    pub(crate) fn unknown(reason: String) -> Self {
+        Self {
+            state: FreshnessState::Unknown,
+            confirmed_at: None,
+            age_seconds: None,
+            source: None,
+            ttl_seconds: None,
+            stale_since: None,
+            reason: Some(reason),
+        }
+    }
+
+    /// As the caches have it, in wall time.
+    pub(crate) fn of(node: &Node, freshness: &larder_objects::Freshness, why: Option<&str>) -> Self {
+        let (state, stale_since, reason) = match &freshness.state {
+            FreshState::Fresh => (FreshnessState::Fresh, None, None),
+            FreshState::Stale { since, reason } => (
+                FreshnessState::Stale,
+                node.wall_time(*since),
+                Some(why.map_or_else(|| reason.to_string(), str::to_owned)),
+            ),
+        };
+        Self {
+            state,
+            confirmed_at: node.wall_time(freshness.confirmed_at),
+            age_seconds: Some(freshness.age(node.now()).as_secs_f64()),
+            source: Some(source_name(freshness.source).to_owned()),
+            ttl_seconds: None,
+            stale_since,
+            reason,
+        }
+    }
+
+    pub(crate) fn of_answer<T>(node: &Node, answer: &Answer<T>) -> Self {
+        Self {
+            ttl_seconds: answer.fresh_until.map(|until| seconds_until(node, until)),
+            ..Self::of(node, &answer.freshness, answer.why.as_deref())
+        }
+    }
+}
+
+/// Seconds from now to a time, negative for one that has passed.
+pub(crate) fn seconds_until(node: &Node, until: larder_clock::Timestamp) -> f64 {
+    let now = node.now();
+    if until >= now {
+        until.saturating_duration_since(now).as_secs_f64()
+    } else {
+        -now.saturating_duration_since(until).as_secs_f64()
+    }
+}
+
+/// `/larder/v1/objects/{kind}`: what is known of each object of a kind, without its data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectEntries {
+    /// The kind, in the plural of paths.
+    pub kind: String,
+    /// The objects, ordered by namespace and name.
+    pub items: Vec<ObjectEntry>,
+}
+
+/// What is known of an object, without its data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectEntry {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What its metadata says; none where it is absent or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<ObjectMeta>,
+    /// How fresh that is.
+    pub freshness: Freshness,
+}
+
+/// An object's metadata, and the shape of its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectMeta {
+    /// Its UID.
+    pub uid: String,
+    /// Its resourceVersion.
+    pub resource_version: String,
+    /// A Secret's type; empty for a ConfigMap.
+    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
+    pub type_: String,
+    /// How many entries its data has.
+    pub data: u32,
+    /// Whether it is immutable.
+    #[serde(default)]
+    pub immutable: bool,
+    /// Its labels.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// When it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+}
+
+impl ObjectMeta {
+    pub(crate) fn of(object: &larder_kube::KubeObject) -> Self {
+        Self {
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+            type_: object.type_().to_owned(),
+            data: object.entries(),
+            immutable: object.is_immutable(),
+            labels: object.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+            created_at: object.created_at().and_then(|seconds| Timestamp::from_second(seconds).ok()),
+        }
+    }
+}
+
+/// The kind of object that a path names.
+pub(crate) fn object_kind(plural: &str) -> Option<ObjectKind> {
+    match plural {
+        "secrets" => Some(ObjectKind::Secret),
+        "configmaps" => Some(ObjectKind::ConfigMap),
+        _ => None,
+    }
+}
+
+/// `/larder/v1/pods/{uid}/status`: what the container runtime says of a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatusAnswer {
+    /// The UID that the runtime knows the pod by.
+    pub uid: String,
+    /// The pod's namespace, where it is known.
+    #[serde(default)]
+    pub namespace: String,
+    /// The pod's name, where it is known.
+    #[serde(default)]
+    pub name: String,
+    /// The status; none if the pod could not be inspected so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<PodStatus>,
+    /// Why the last inspection of the pod failed, if it did: the status is the one from before then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When the status was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified_at: Option<Timestamp>,
+    /// The time that the pod's state is known to be as new as: a wait for anything newer is answered by this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<Timestamp>,
+    /// How fresh it is.
+    pub freshness: Freshness,
+    /// How the runtime is doing.
+    pub runtime: RuntimeState,
+}
+
+/// How the runtime is doing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeState {
+    /// Its state.
+    pub state: SourceState,
+    /// When all its pods were last listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_relist: Option<Timestamp>,
+    /// How long ago that was, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// Why the last attempt failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// `/larder/v1/pods`: what the container runtime says of each pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatusAnswers {
+    /// The pods, ordered by namespace and name.
+    pub items: Vec<PodStatusAnswer>,
+    /// How the runtime is doing.
+    pub runtime: RuntimeState,
+}
