@@ -30,14 +30,14 @@ type replay interface {
 	release()
 }
 
-// lines calls each with every line of the input, without its end, and whether another follows; what it holds is one
-// line, whatever the input's size.
-func lines(input io.Reader, each func([]byte) error) error {
+// lines calls each with every line of the input, without its end, and whether more of the input is there already; what
+// it holds is one line, whatever the input's size.
+func lines(input io.Reader, each func(line []byte, more bool) error) error {
 	reader := bufio.NewReaderSize(input, 1<<16)
 	for {
 		line, err := reader.ReadBytes('\n')
 		if len(line) > 0 {
-			if err := each(bytes.TrimSuffix(line, []byte("\n"))); err != nil {
+			if err := each(bytes.TrimSuffix(line, []byte("\n")), reader.Buffered() > 0); err != nil {
 				return err
 			}
 		}
@@ -81,7 +81,13 @@ func answerTraces(input io.Reader, output io.Writer) error {
 		}
 		return p.encoder.Encode(current.end())
 	}
-	err := lines(input, func(line []byte) error {
+	err := lines(input, func(line []byte, more bool) error {
+		if len(line) == 0 {
+			if err := finish(); err != nil || more {
+				return err
+			}
+			return p.out.Flush()
+		}
 		f, bad := parseFields(line)
 		if bad == nil && f["larder_trace"] != nil && f["op"] == nil {
 			if err := finish(); err != nil {
@@ -159,7 +165,7 @@ func setEvented(evented bool) error {
 // answerValues reads texts as the packages of Go do that the original uses.
 func answerValues(input io.Reader, output io.Writer) error {
 	p := newPrinter(output)
-	err := lines(input, func(line []byte) error {
+	err := lines(input, func(line []byte, _ bool) error {
 		f, err := parseFields(line)
 		if err != nil {
 			return err
@@ -197,7 +203,7 @@ func answerValues(input io.Reader, output io.Writer) error {
 // answerReferences prints the names that the kubelet's visitors find in each pod, ascending and each once.
 func answerReferences(input io.Reader, output io.Writer) error {
 	p := newPrinter(output)
-	err := lines(input, func(line []byte) error {
+	err := lines(input, func(line []byte, _ bool) error {
 		var pod v1.Pod
 		if err := json.Unmarshal(line, &pod); err != nil {
 			return fmt.Errorf("not a pod: %w", err)

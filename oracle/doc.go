@@ -12,10 +12,11 @@
 //
 // Input and output are lines of JSON. The modes are
 //
-//	traces      one trace after another, each beginning with its header: the result lines of each, one after another
+//	traces      one trace after another, each beginning with its header: the result lines of each, one after another;
+//	            an empty line ends a trace before the next one begins, and has what is answered so far printed
 //	values      {"parse":"duration"|"seconds"|"resource_version","text":"..."}: {"value":"..."} or {"error":true}
 //	references  pods (v1): {"config_maps":[names],"secrets":[names]} as the kubelet's visitors find them
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the
-// trace is passed over. Without -answer the binary runs its tests: the races that traces cannot reach.
+// trace is passed over. The program ends with code 2, and says why, where it cannot go on. Without -answer the binary runs its tests: the races that traces cannot reach.
 package oracle

@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask test` runs everything that CI runs; `cargo xtask --help` lists the rest.
 
 mod checkout;
+mod differential;
 mod mutants;
 mod readme;
 mod shell;
@@ -28,6 +29,8 @@ enum Command {
     Readme(readme::Arguments),
     /// A real node to try things on: etcd, kube-apiserver, containerd and runc, on loopback.
     Testbed(testbed::Arguments),
+    /// Random traces on larder's caches and on the kubelet's own, compared line by line.
+    Differential(differential::Arguments),
     /// Change the caches' code one place at a time, and see whether the tests notice.
     Mutants(mutants::Arguments),
 }
@@ -47,6 +50,7 @@ fn run(command: Command) -> Result<()> {
         Command::Test(arguments) => test::run(&arguments),
         Command::Readme(arguments) => readme::run(&arguments),
         Command::Testbed(arguments) => testbed::run(&arguments),
+        Command::Differential(arguments) => differential::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
     }
 }

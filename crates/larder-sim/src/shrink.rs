@@ -1,13 +1,13 @@
 //! The least part of a trace that still shows a difference.
 
 use crate::trace::{Header, Trace};
-use crate::{GoDuration, Op};
+use crate::{GoDuration, ObjectsOp, Op};
 
 /// Takes out of a trace whatever `differs` can do without, and returns what is left.
 ///
 /// `differs` says whether a trace still shows what the given one does; a trace that it cannot run does not. First halves,
-/// then ever smaller runs of operations are left out, until no single one can be; then the header is made as plain as it
-/// can be. Calls `differs` O(n²) times at worst, and about n log n times as a rule.
+/// then ever smaller runs of operations are left out, until no single one can be; steps of the clock that follow one another
+/// are joined; then the header is made as plain as it can be. Calls `differs` O(n²) times at worst, and about n log n times as a rule.
 ///
 /// ```
 /// use larder_sim::{Header, Kind, Op, PodStatusOp, generate, shrink};
@@ -24,6 +24,7 @@ pub fn shrink(trace: Trace, mut differs: impl FnMut(&Trace) -> bool) -> Trace {
     loop {
         let before = least.ops.len();
         least = without_runs(least, &mut differs);
+        least = with_joined_steps(least, &mut differs);
         // What was needed by something that is gone by now may go as well.
         if least.ops.len() == before {
             break;
@@ -53,6 +54,27 @@ fn without_runs(mut least: Trace, differs: &mut impl FnMut(&Trace) -> bool) -> T
         }
         run /= 2;
     }
+}
+
+/// Makes one step of the clock of two that follow one another.
+fn with_joined_steps(mut least: Trace, differs: &mut impl FnMut(&Trace) -> bool) -> Trace {
+    let mut at = 0;
+    while at + 1 < least.ops.len() {
+        if let (Op::Objects(ObjectsOp::Advance { by: first }), Op::Objects(ObjectsOp::Advance { by: second })) =
+            (&least.ops[at], &least.ops[at + 1])
+            && let Some(nanos) = first.nanos().checked_add(second.nanos())
+        {
+            let mut candidate = least.clone();
+            candidate.ops[at] = Op::Objects(ObjectsOp::Advance { by: GoDuration::from_nanos(nanos) });
+            candidate.ops.remove(at + 1);
+            if differs(&candidate) {
+                least = candidate;
+                continue;
+            }
+        }
+        at += 1;
+    }
+    least
 }
 
 fn plain_header(least: Trace, differs: &mut impl FnMut(&Trace) -> bool) -> Trace {

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
 
 use super::Step;
-use crate::{checkout, readme, shell, tools};
+use crate::{checkout, differential as differences, readme, shell, tools};
 use anyhow::{Context as _, Result, bail};
 use std::path::Path;
 
@@ -20,6 +20,11 @@ pub(super) const ALL: &[Step] = &[
     Step { name: "docs", about: "the documentation builds without a broken link", run: docs },
     Step { name: "shuttle", about: "the hand-written waits and locks, under many schedules", run: shuttle },
     Step { name: "oracle", about: "the originals' driver: go vet and its own tests", run: oracle },
+    Step {
+        name: "differential",
+        about: "random traces give the same on larder's caches and on the kubelet's",
+        run: differential,
+    },
     Step { name: "testbed", about: "larder on a real node: API server, etcd, containerd", run: testbed },
     Step { name: "readme", about: "what README.md shows is what one sees", run: readme_check },
 ];
@@ -98,6 +103,10 @@ fn oracle() -> Result<()> {
     let go = Path::new("go");
     shell::run(shell::program_in(go, &oracle).args(["vet", "./..."]).env("GOTOOLCHAIN", "local"))?;
     shell::run(shell::program_in(go, &oracle).args(["test", "./..."]).env("GOTOOLCHAIN", "local"))
+}
+
+fn differential() -> Result<()> {
+    differences::check(20_000)
 }
 
 fn testbed() -> Result<()> {

@@ -39,6 +39,24 @@ fn pairs_that_need_each_other_go_together() {
     assert!(least.ops.contains(&get(7)) && least.ops.len() <= 4, "{least}");
 }
 
+#[test]
+fn steps_of_the_clock_are_joined() {
+    let step = |nanos| Op::Objects(ObjectsOp::Advance { by: GoDuration::from_nanos(nanos) });
+    let total = |trace: &Trace| {
+        let nanos = trace.ops.iter().map(|op| match op {
+            Op::Objects(ObjectsOp::Advance { by }) => i128::from(by.nanos()),
+            _ => 0,
+        });
+        nanos.sum::<i128>()
+    };
+    let header = Header::Objects { default_ttl: GoDuration::from_nanos(1) };
+    let trace = Trace { header, ops: vec![step(5), step(-2), Op::Objects(ObjectsOp::NodeFail), step(4), step(1)] };
+    assert_eq!(shrink(trace.clone(), |trace| total(trace) == 8).ops, [step(8)]);
+    // A sum beyond 64 bits stays two steps.
+    let far = Trace { ops: vec![step(i64::MAX), step(1)], ..trace };
+    assert_eq!(shrink(far.clone(), |trace| total(trace) > i64::MAX.into()).ops, far.ops);
+}
+
 /// A replay that takes an object for fresh one nanosecond too long, as `<=` instead of `<` would.
 fn with_a_longer_ttl(trace: &Trace) -> Vec<u8> {
     let mut trace = trace.clone();
