@@ -2,11 +2,13 @@
 //! Fakes that speak the real protocols, for larder's tests, its demo and its simulator.
 //!
 //! - [`api_server`]: a Kubernetes API server on loopback, with faults on command.
+//! - [`cri_runtime`]: a container runtime that speaks CRI on a Unix socket, with faults on command.
 //! - [`objects`]: short ways to write pods, Secrets and `ConfigMap`s.
 //! - [`poll_until`]: waiting for a condition with a deadline.
 
 pub mod api_server;
 mod connection;
+pub mod cri_runtime;
 pub mod objects;
 mod poll;
 
