@@ -102,6 +102,8 @@ pub struct SourceStatus {
     pub watches: u64,
     /// Objects held.
     pub objects: usize,
+    /// Changes of the map so far: a follower that is told of all of them has seen the map as it is.
+    pub changes: u64,
 }
 
 struct State<T> {
@@ -152,6 +154,7 @@ pub fn new<T: Held>(kind: Source, clock: impl Clock) -> (SourceWriter<T>, Source
         lists: 0,
         watches: 0,
         objects: 0,
+        changes: 0,
     };
     let state = State { objects: BTreeMap::new(), by_runtime_uid: HashMap::new(), status };
     let shared = Arc::new(Shared {

@@ -98,7 +98,7 @@ pub enum StartError {
     Kube(#[source] Arc<larder_kube::KubeError>),
     /// The directory of manifests cannot be read.
     #[error("cannot use the manifests: {0}")]
-    Manifests(String),
+    Manifests(#[source] larder_manifests::ManifestError),
     /// The container runtime's endpoint cannot be used.
     #[error("setting runtime: {0}")]
     Runtime(String),

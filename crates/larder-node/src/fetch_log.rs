@@ -114,11 +114,6 @@ impl FetchLog {
         self.state.lock().failures.remove(key);
     }
 
-    /// Everything that failed because its source does not answer may be asked for at once: the source is back.
-    pub(crate) fn source_is_back(&self) {
-        self.state.lock().forgive();
-    }
-
     fn answered(&self, key: &ObjectKey, at: Timestamp) {
         let mut state = self.state.lock();
         state.failures.remove(key);

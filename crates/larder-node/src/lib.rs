@@ -25,14 +25,12 @@
 //!
 //! # Locks
 //!
-//! Each module's own, none held over an `.await`, none taken while another module's is held, but for the registrar's list
-//! of unreadable pods, under which the caches are asked whether a pod is registered.
+//! Each module's own, none held over an `.await`, and none taken while another module's is held.
 
 mod answer;
 mod config;
 mod error;
 mod fetch_log;
-mod manifests_shim;
 mod metrics;
 mod node;
 mod objects;

@@ -13,19 +13,20 @@ use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::CriOptions;
 use larder_kube::source::{self, Held};
-use larder_kube::{Kind, KubeClient, KubeObject, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader};
-use crate::manifests_shim::ManifestSource;
+use larder_kube::{Kind, KubeClient, KubeObject, NodeSource, ObjectKind, Pod, PodSource, SourceReader};
+use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{FreshState, Freshness, ObjectKey, Source};
 use larder_pod_status::PodUid;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 mod describe;
 
-/// How long the start waits for the API server to say whether the node is there; it may be away.
-const NODE_CHECK: Duration = Duration::from_secs(3);
+/// How long after the start a runtime that was not listed yet is nothing to speak of.
+const GRACE: Duration = Duration::from_secs(3);
 /// How often what could not be fetched so far is tried again.
 const KEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long the keeper's own reads may take.
@@ -37,7 +38,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 enum From {
     Kube(KubeClient),
-    Manifests(crate::manifests_shim::ManifestReader),
+    Manifests(larder_manifests::ManifestReader),
 }
 
 /// One node's larder.
@@ -94,7 +95,8 @@ impl Node {
                 fetch,
                 clock,
                 ttl: NodeTtl(Arc::new(sources.node.clone())),
-                default_ttl: config.default_ttl,
+                default_ttl: sources.default_ttl,
+                source: sources.source,
                 policy: ObjectPolicy {
                     keep_last_known: config.policy.keep_last_known,
                     accept_older_versions: config.policy.accept_older_versions,
@@ -198,13 +200,9 @@ impl Node {
         deadline: Duration,
     ) -> Result<Answer<KubeObject>, ReadError> {
         let cache = self.caches.of(kind);
+        self.registrar.caught_up().await;
         if cache.references(namespace, name) == 0 {
-            let what = || format!("{} \"{namespace}/{name}\"", singular(kind.into()));
-            self.synced(&self.pods, what)?;
-            if tokio::time::timeout(deadline, self.registrar.caught_up(namespace)).await.is_err() {
-                let why = "the pods that may refer to it are still being registered".to_owned();
-                return Err(ReadError::Unknown { what: what(), why, retry_after: RETRY });
-            }
+            self.synced(&self.pods, || format!("{} \"{namespace}/{name}\"", singular(kind.into())))?;
         }
         cache.read(namespace, name, deadline).await
     }
@@ -227,6 +225,7 @@ impl Node {
         deadline: Duration,
     ) -> Result<ObjectList, ReadError> {
         self.synced(&self.pods, || Kind::from(kind).resource().to_owned())?;
+        self.registrar.caught_up().await;
         Ok(self.caches.of(kind).list(wanted, deadline).await)
     }
 
@@ -413,6 +412,8 @@ struct Sources {
     secrets: ObjectSource,
     config_maps: ObjectSource,
     run: RunSources,
+    default_ttl: Duration,
+    source: Option<Source>,
 }
 
 enum RunSources {
@@ -428,15 +429,8 @@ impl Sources {
                 KubeClient::from_kubeconfig(path, context.as_deref(), config.kube.clone()).await.map_err(kube)?
             }
             Cluster::InCluster => KubeClient::in_cluster(config.kube.clone()).await.map_err(kube)?,
-            Cluster::Manifests(_) => return Err(StartError::Manifests("not yet".to_owned())),
+            Cluster::Manifests(folder) => return Self::manifests(folder, config, clock),
         };
-        match tokio::time::timeout(NODE_CHECK, client.check_node(&config.node_name)).await {
-            Ok(Ok(NodeCheck::Found(_))) | Err(_) => {}
-            Ok(Ok(NodeCheck::Unknown(error))) => {
-                tracing::warn!(%error, "cannot ask the API server yet; going on, and asking again");
-            }
-            Ok(Err(error)) => return Err(kube(error)),
-        }
         let pods = PodSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
         let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
         Ok(Self {
@@ -445,7 +439,30 @@ impl Sources {
             secrets: ObjectSource::Kube(client.fetcher(ObjectKind::Secret)),
             config_maps: ObjectSource::Kube(client.fetcher(ObjectKind::ConfigMap)),
             run: RunSources::Kube(pods, node),
+            default_ttl: config.default_ttl,
+            source: None,
             from: From::Kube(client),
+        })
+    }
+
+    fn manifests(folder: &Path, config: &Config, clock: MonotonicClock) -> Result<Self, StartError> {
+        let manifests = ManifestSource::new(folder, &config.node_name, clock, ManifestOptions::default())
+            .map_err(StartError::Manifests)?;
+        let reader = manifests.reader();
+        // There is no node without a cluster, and that is known.
+        let (mut writer, node) = source::new(Source::Manifest, clock);
+        writer.replace([]);
+        writer.watching();
+        Ok(Self {
+            pods: reader.pods().clone(),
+            node,
+            secrets: ObjectSource::Manifests(reader.fetcher(ObjectKind::Secret)),
+            config_maps: ObjectSource::Manifests(reader.fetcher(ObjectKind::ConfigMap)),
+            run: RunSources::Manifests(manifests),
+            // A read is a look into a map, so every read has what the files have.
+            default_ttl: Duration::ZERO,
+            source: Some(Source::Manifest),
+            from: From::Manifests(reader),
         })
     }
 }

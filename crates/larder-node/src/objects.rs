@@ -29,7 +29,7 @@ use larder_clock::{Clock, Timestamp};
 use larder_kube::{KubeObject, ObjectKind};
 use larder_objects::{
     Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectState, ObjectStatus, PodIdentity, PodObjects, Read,
-    Reference, References, StaleReason, Store as _, Ttl, TtlStore,
+    Reference, References, Source, StaleReason, Store as _, Ttl, TtlStore,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -117,6 +117,7 @@ where
     clock: C,
     ttl: NodeTtl,
     default_ttl: i64,
+    source: Option<Source>,
     policy: ObjectPolicy,
     objects: Arc<Objects<F, C>>,
     log: Arc<FetchLog>,
@@ -138,6 +139,8 @@ pub(crate) struct Parts<F, C> {
     pub(crate) clock: C,
     pub(crate) ttl: NodeTtl,
     pub(crate) default_ttl: Duration,
+    /// What answers say that they come from, where that is not the API server.
+    pub(crate) source: Option<Source>,
     pub(crate) policy: ObjectPolicy,
     /// Ends the fetches that go on after their readers' deadline.
     pub(crate) token: CancellationToken,
@@ -175,6 +178,7 @@ where
             clock: parts.clock,
             ttl: parts.ttl,
             default_ttl,
+            source: parts.source,
             policy: parts.policy,
             objects: Arc::new(PodObjects::new(store, ReferencesOf(parts.kind))),
             log,
@@ -212,10 +216,6 @@ where
         for key in &before {
             self.release(key);
         }
-    }
-
-    pub(crate) fn is_registered(&self, pod: PodIdentity<'_>) -> bool {
-        self.objects.is_registered(pod)
     }
 
     /// Calls with the UID of each registered pod, and its namespace and name.
@@ -300,11 +300,13 @@ where
             result = self.accept_older(key, deadline, result).await;
         }
         match result {
-            Ok(read) => {
+            Ok(mut read) => {
+                read.freshness = self.labelled(read.freshness);
                 self.remember(key, Some(&read.object), read.freshness);
                 Ok(self.answer(key, read, began, was_held))
             }
             Err(GetError::NotFound { freshness, .. }) => {
+                let freshness = self.labelled(freshness);
                 self.remember(key, None, freshness);
                 Err(self.not_found(key, freshness))
             }
@@ -412,6 +414,10 @@ where
         })
     }
 
+    fn labelled(&self, freshness: Freshness) -> Freshness {
+        Freshness { source: self.source.unwrap_or(freshness.source), ..freshness }
+    }
+
     fn fresh_until(&self, freshness: &Freshness) -> Timestamp {
         let ttl = self.ttl.object_ttl().unwrap_or(self.default_ttl);
         freshness.confirmed_at.saturating_add_nanos(ttl.into())
@@ -468,7 +474,14 @@ where
     /// The state of every object that pods refer to; nothing is fetched for it.
     pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
         let mut all = self.objects.store().snapshot();
+        let is_read_every_time = self.ttl.object_ttl().unwrap_or(self.default_ttl) <= 0;
         for status in &mut all {
+            // Without a TTL, what a read would confirm is as good as confirmed.
+            if let ObjectState::Present(freshness) = &mut status.state
+                && is_read_every_time
+            {
+                freshness.state = FreshState::Fresh;
+            }
             // Dropped by a new reference, and kept here: it is stale, not unknown.
             if matches!(status.state, ObjectState::NotFetched)
                 && let Some(known) = self.last_known(&status.key)

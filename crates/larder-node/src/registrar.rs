@@ -5,10 +5,12 @@
 //! - A pod's objects are held from when it is learnt of until it is gone or terminal, whichever is first: a pod that has
 //!   ended needs them no longer, and is not to keep anything alive.
 //! - A pod that the source forgets to mention as gone (its watch had a gap) is unregistered by the next full list.
-//! - A read that comes between a pod's arrival and its registration is not refused: it waits for the latter.
+//! - A read that comes between a pod's arrival and its registration waits for the latter: it is not refused, and it is
+//!   not answered with what was fetched before the pod came.
 
 use crate::objects::ObjectCache;
 use crate::source::ObjectSource;
+use futures_util::FutureExt as _;
 use larder_clock::MonotonicClock;
 use larder_kube::{Change, ObjectKind, Pod, SourceReader};
 use larder_objects::PodIdentity;
@@ -41,7 +43,7 @@ impl Caches {
 pub(crate) struct Registrar {
     pods: SourceReader<Pod>,
     caches: Arc<Caches>,
-    /// Counts the changes that were carried out; reads that wait for a registration watch it.
+    /// How many changes of the pods have been carried out; reads that wait for a registration watch it.
     done: watch::Sender<u64>,
     /// Pods that could not be read, by namespace and name, and why.
     unreadable: Mutex<BTreeMap<(String, String), String>>,
@@ -60,12 +62,27 @@ impl Registrar {
     pub(crate) async fn run(&self, token: CancellationToken) {
         let mut changes = self.pods.changes();
         while let Some(Some(change)) = token.run_until_cancelled(changes.next()).await {
-            match change {
-                Change::Resync(all) => self.resync(&all),
-                Change::Set { new, .. } => self.set(&new),
-                Change::Removed(old) => self.remove(&old),
+            self.apply(&change);
+            loop {
+                // Counted before it is seen that none is left: all that were counted have been carried out then.
+                let counted = self.pods.status().changes;
+                match changes.next().now_or_never() {
+                    Some(Some(change)) => self.apply(&change),
+                    Some(None) => return,
+                    None => {
+                        self.done.send_replace(counted);
+                        break;
+                    }
+                }
             }
-            self.done.send_modify(|done| *done += 1);
+        }
+    }
+
+    fn apply(&self, change: &Change<Pod>) {
+        match change {
+            Change::Resync(all) => self.resync(all),
+            Change::Set { new, .. } => self.set(new),
+            Change::Removed(old) => self.remove(old),
         }
     }
 
@@ -113,24 +130,13 @@ impl Registrar {
         }
     }
 
-    /// Whether a pod of that namespace is known and not registered yet.
-    fn is_behind(&self, namespace: &str) -> bool {
-        let unreadable = self.unreadable.lock();
-        self.pods.list().iter().any(|pod| {
-            pod.namespace() == namespace
-                && !pod.is_terminal()
-                && !self.caches.secrets.is_registered(identity(pod))
-                && !unreadable.contains_key(&(pod.namespace().to_owned(), pod.name().to_owned()))
-        })
-    }
-
-    /// Waits until every pod of that namespace that is known is registered. Cancel safe.
-    pub(crate) async fn caught_up(&self, namespace: &str) {
-        let mut done = self.done.subscribe();
-        while self.is_behind(namespace) {
-            if done.changed().await.is_err() {
-                return;
-            }
+    /// Waits until every change of the pods that is known has been carried out: a read that begins when a pod is known
+    /// finds the pod's references. Cancel safe.
+    pub(crate) async fn caught_up(&self) {
+        let known = self.pods.status().changes;
+        if *self.done.borrow() < known {
+            // An error means that nobody follows any more: the daemon is ending.
+            let _ = self.done.subscribe().wait_for(|done| *done >= known).await;
         }
     }
 

@@ -108,9 +108,11 @@ pub struct Counts {
 pub struct ObjectCounts {
     /// That pods of this node refer to.
     pub referenced: u64,
-    /// Held and fresh.
+    /// Held, and within its TTL.
     pub fresh: u64,
-    /// Held and stale.
+    /// Held, and past its TTL: the next read confirms it.
+    pub due: u64,
+    /// Held, and could not be fetched when it was last tried.
     pub stale: u64,
     /// Known to be absent.
     pub absent: u64,

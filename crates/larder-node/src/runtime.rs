@@ -9,7 +9,6 @@
 //!
 //! Every future here can be dropped; a dropped wait leaves nothing behind.
 
-use crate::config::RuntimeEndpoint;
 use crate::report::{ContainerCounts, SourceReport, SourceState};
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::{CriError, CriOptions, CriRuntime};

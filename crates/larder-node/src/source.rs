@@ -3,7 +3,7 @@
 use crate::fetch_log::SourceError;
 use futures_util::future::Either;
 use larder_kube::{KubeError, KubeFetch, KubeObject};
-use crate::manifests_shim::{ManifestError, ManifestFetch};
+use larder_manifests::{ManifestError, ManifestFetch};
 use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind};
 use std::sync::Arc;
 use std::time::Duration;

@@ -45,6 +45,7 @@ impl<T: Held> SourceWriter<T> {
         let status = &mut state.status;
         status.lists += 1;
         status.synced = true;
+        status.failures = 0;
         connect(status, now);
         // Under the lock, so that nobody who sees it synced finds the map from before.
         self.synced.send_replace(true);
@@ -114,12 +115,14 @@ impl<T: Held> SourceWriter<T> {
             self.shared.ttl.set_annotation(object.ttl_annotation());
         }
         let old = state.objects.insert(key, Arc::clone(&object));
+        state.status.changes += 1;
         // An error means that nobody follows.
         let _ = self.changes.send(Change::Set { new: object, old });
     }
 
     fn take_out(&self, state: &mut State<T>, key: &(Box<str>, Box<str>)) {
         let Some(old) = state.objects.remove(key) else { return };
+        state.status.changes += 1;
         if let Some(uid) = old.runtime_uid() {
             // Another object may have the UID by now.
             if state.by_runtime_uid.get(uid).is_some_and(|held| held.is(&key.0, &key.1)) {

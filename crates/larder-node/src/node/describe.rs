@@ -1,10 +1,11 @@
 //! How a node's larder is doing: the report, the checks behind `/livez` and `/readyz`, and the metrics.
 
 use super::{From, Node};
+use crate::error::ReadError;
 use crate::objects::ObjectCache;
 use crate::report::{Check, Counts, ObjectCounts, Report, SourceReport, SourceState};
 use crate::source::ObjectSource;
-use larder_clock::{Clock as _, MonotonicClock};
+use larder_clock::MonotonicClock;
 use larder_kube::source::Held;
 use larder_kube::{Kind, ObjectKind, SourceReader};
 use larder_objects::ObjectState;
@@ -74,7 +75,7 @@ impl Node {
     fn source_reports(&self) -> Vec<SourceReport> {
         let from = match &self.from {
             From::Kube(client) => client.server().to_owned(),
-            From::Manifests(manifests) => manifests.dir().display().to_string(),
+            From::Manifests(manifests) => manifests.folder().display().to_string(),
         };
         let mut sources = vec![self.source_report("pods", &from, &self.pods)];
         if matches!(self.from, From::Kube(_)) {
@@ -139,9 +140,11 @@ impl Node {
             let mut counts = ObjectCounts::default();
             for object in cache.snapshot() {
                 counts.referenced += 1;
+                let fails = cache.log().failure(&object.key).is_some();
                 match object.state {
+                    ObjectState::Present(_) if fails => counts.stale += 1,
                     ObjectState::Present(freshness) if freshness.is_fresh() => counts.fresh += 1,
-                    ObjectState::Present(_) => counts.stale += 1,
+                    ObjectState::Present(_) => counts.due += 1,
                     ObjectState::Absent(_) => counts.absent += 1,
                     _ => counts.unknown += 1,
                 }
@@ -167,12 +170,15 @@ impl Node {
         }
         if let Some(Err(why)) = self.runtime.as_ref().map(|runtime| runtime.health())
             && !degraded.iter().any(|line| line.starts_with("runtime:"))
-            && self.now().saturating_duration_since(self.started_at) > super::NODE_CHECK
+            && self.now().saturating_duration_since(self.started_at) > super::GRACE
         {
             degraded.push(format!("runtime: {why}"));
         }
         if let From::Manifests(manifests) = &self.from {
             degraded.extend(manifests.problems().iter().map(|problem| format!("manifests: {problem}")));
+        }
+        if let (From::Kube(_), Err(ReadError::NotFound { name, .. })) = (&self.from, self.get_node(&self.name)) {
+            degraded.push(format!("node: the API server has no node \"{name}\": check --node-name (NODE_NAME)"));
         }
         degraded.extend(self.registrar.unreadable());
         for cache in self.caches.both() {
@@ -235,11 +241,11 @@ impl Collector for Gauges {
         let objects = [("secrets", report.counts.secrets), ("configmaps", report.counts.config_maps)];
         let states: Vec<[(&str, &str); 2]> = objects
             .iter()
-            .flat_map(|(kind, _)| ["fresh", "stale", "absent", "unknown"].map(|state| [("kind", *kind), ("state", state)]))
+            .flat_map(|(kind, _)| ["fresh", "due", "stale", "absent", "unknown"].map(|state| [("kind", *kind), ("state", state)]))
             .collect();
         let values = objects
             .iter()
-            .flat_map(|(_, counts)| [counts.fresh, counts.stale, counts.absent, counts.unknown].map(to_f64));
+            .flat_map(|(_, counts)| [counts.fresh, counts.due, counts.stale, counts.absent, counts.unknown].map(to_f64));
         let objects: Vec<(Labels<'_>, f64)> = states.iter().map(|labels| &labels[..]).zip(values).collect();
         one("larder_objects", "Objects that pods of this node refer to, by kind and state", None, &objects)?;
         let containers = report.counts.containers;
