@@ -1,6 +1,88 @@
 #![doc(test(attr(deny(warnings))))]
 //! The pod lifecycle event generator: relists the container runtime, keeps the pod status cache true to it, and tells
 //! subscribers what changed.
+//!
+//! A [`Pleg`] lists a [`Runtime`] once a period, compares what it finds with the listing before, inspects the pods that
+//! differ, sets their [`PodStatus`] in the cache of [`larder_pod_status`], and delivers a [`PodLifecycleEvent`] for each
+//! container that started, died or was removed. It is the cache's only writer.
+//!
+//! # Guarantees
+//!
+//! - *Times are never too new.* A relist's time is read before its first call to the runtime, and is what an entry, its
+//!   observed time and the cache's global time are set to: whatever is served as true at a time was read after it.
+//! - *The global time moves last*, after every pod of the listing is inspected. A pod whose inspection failed has its error
+//!   in the cache by then, so a wait for that time is answered with the error.
+//! - *A listing that fails changes nothing.* It is remembered for [`Pleg::last_relist`] and [`Pleg::health`].
+//! - *A change is never lost.* A pod is compared with its state at its last successful inspection; until one succeeds, every
+//!   relist finds the change again. A pod whose inspection failed is inspected again even if it looks the same by then,
+//!   and [`EventKind::PodSync`] tells of it.
+//! - *Whatever went wrong, one relist later the cache is what the runtime is.*
+//! - *A request for one pod is served by a listing that began after it*, and at most once for any number of requests.
+//! - *Nobody holds up the PLEG*: neither subscribers, which get a gap with a count when they are slow, nor readers of the
+//!   cache.
+//!
+//! # Limits
+//!
+//! - The runtime's calls end by the runtime's own deadlines; a call that hangs holds up the relist until then, unless
+//!   [`PlegOptions::inspection_deadline`] and [`PlegOptions::inspection_concurrency`] say otherwise.
+//! - A container that is created and removed between two listings never shows.
+//! - A pod's address alone is not a change that a listing shows.
+//!
+//! # Cancel safety
+//!
+//! [`Pleg::relist`] and [`Pleg::run`] may be dropped at any point: a pod is either inspected and updated, or found again by
+//! the next relist.
+//!
+//! # Locks
+//!
+//! One for the records, one for the times of the last relist, one for the queue, none held with another nor over an
+//! `.await`. Relists take turns by a semaphore.
+//!
+//! # Example
+//!
+//! ```
+//! use larder_clock::MonotonicClock;
+//! use larder_pleg::{
+//!     ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeContainer, RuntimeError, RuntimePod,
+//! };
+//! use larder_pod_status::{Options, PodUid, pod_status_cache};
+//! use std::sync::Arc;
+//!
+//! /// A runtime with one pod.
+//! struct OnePod;
+//!
+//! impl Runtime for OnePod {
+//!     async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
+//!         Ok(self.pod(&"uid-1".into()).await?.into_iter().collect())
+//!     }
+//!
+//!     async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
+//!         let mut pod = RuntimePod::new(uid.clone(), "default", "web");
+//!         let running = ContainerState::Running;
+//!         pod.containers.push(RuntimeContainer { id: "4f5e".into(), state: running, ..Default::default() });
+//!         Ok(Some(pod))
+//!     }
+//!
+//!     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+//!         Ok(PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone()))
+//!     }
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let (writer, cache) = pod_status_cache(Options::default());
+//! let pleg = Pleg::new(Arc::new(OnePod), MonotonicClock::new(), writer, PlegOptions::default()).unwrap();
+//! let mut events = pleg.subscribe();
+//! pleg.relist().await;
+//! assert_eq!(cache.get(&"uid-1".into()).status().unwrap().name, "web");
+//! assert!(events.recv().await.is_some());
+//! assert_eq!(pleg.health(), Ok(()));
+//! # });
+//! ```
+//!
+//! # Differs from kubelet
+//!
+//! A pod that a relist of its own finds gone is deleted and counts as observed; more requests than fit cause a relist of
+//! all pods; events go to any number of subscribers. All differences stand in `docs/differences.md`.
 
 mod error;
 mod event;

@@ -1,6 +1,7 @@
 //! What the PLEG counts and measures, for whoever exports it as metrics.
 
 use crate::pod::{ContainerState, RuntimePod};
+use crate::queue::RelistQueue;
 use larder_clock::Timestamp;
 use std::fmt;
 use std::sync::Arc;
@@ -95,7 +96,6 @@ pub(crate) struct Counters {
     pub(crate) pod_relists: Count,
     pub(crate) pod_relists_failed: Count,
     pub(crate) pod_relists_skipped: Count,
-    pub(crate) queue_overflows: Count,
     pub(crate) inspections: Count,
     pub(crate) inspections_failed: Count,
     /// Shared with the subscribers, who notice what they missed.
@@ -140,15 +140,15 @@ impl Counters {
         }
     }
 
-    pub(crate) fn snapshot(&self, last_seen: Option<Timestamp>, queue_depth: usize) -> PlegStats {
+    pub(crate) fn snapshot(&self, last_seen: Option<Timestamp>, queue: &RelistQueue) -> PlegStats {
         PlegStats {
             relists: self.relists.get(),
             relists_failed: self.relists_failed.get(),
             pod_relists: self.pod_relists.get(),
             pod_relists_failed: self.pod_relists_failed.get(),
             pod_relists_skipped: self.pod_relists_skipped.get(),
-            queue_overflows: self.queue_overflows.get(),
-            queue_depth,
+            queue_overflows: queue.overflows(),
+            queue_depth: queue.len(),
             inspections: self.inspections.get(),
             inspections_failed: self.inspections_failed.get(),
             events_discarded: self.events_discarded.load(Ordering::Relaxed),

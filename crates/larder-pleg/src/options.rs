@@ -26,6 +26,10 @@ pub struct PlegOptions {
     pub event_capacity: NonZeroUsize,
     /// How many pods may wait for a relist of their own. When more do, all are relisted at once. Default 200.
     pub relist_queue: NonZeroUsize,
+    /// Whether a newer-than wait on the cache that is not answered at once has its pod relisted at once. Default no: the
+    /// wait's owner asks with [`request_relist`](crate::Pleg::request_relist), as in the kubelet, or waits for the next
+    /// relist.
+    pub relist_on_wait: bool,
     /// How many pods are inspected side by side within a relist. Default 1, one after the other.
     pub inspection_concurrency: NonZeroUsize,
     /// How long the inspection of one pod may take before it counts as failed. Default none: the runtime's own deadlines
@@ -46,6 +50,7 @@ impl Default for PlegOptions {
             relist_threshold: Duration::from_mins(3),
             event_capacity: const { count(1024) },
             relist_queue: const { count(200) },
+            relist_on_wait: false,
             inspection_concurrency: const { count(1) },
             inspection_deadline: None,
             keep_last_status: false,

@@ -25,14 +25,14 @@ use tracing::{debug, trace, warn};
 /// The pod lifecycle event generator. See the [crate's documentation](crate) for what it promises.
 pub struct Pleg<R, C> {
     runtime: Arc<R>,
-    clock: C,
+    clock: Arc<C>,
     options: PlegOptions,
     writer: PodStatusWriter<PodStatus, RuntimeError>,
     reader: PodStatusReader<PodStatus, RuntimeError>,
     observer: Arc<dyn PlegObserver>,
     events: broadcast::Sender<Arc<PodLifecycleEvent>>,
     counters: Counters,
-    queue: RelistQueue,
+    queue: Arc<RelistQueue>,
     /// One relist at a time, of all pods or of one. Not a lock over data: that is `records`, held for each step of it.
     turn: Semaphore,
     records: Mutex<Records>,
@@ -45,6 +45,8 @@ pub struct Pleg<R, C> {
 struct LastRelist {
     /// When the last successful one began.
     succeeded: Option<Timestamp>,
+    /// When the last one that was also brought to its end began.
+    completed: Option<Timestamp>,
     /// Why the last one failed, if none has succeeded since.
     failed: Option<Arc<RuntimeError>>,
 }
@@ -63,6 +65,19 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         options: PlegOptions,
     ) -> Result<Self, InvalidOption> {
         options.validate()?;
+        let clock = Arc::new(clock);
+        let queue = Arc::new(RelistQueue::new(options.relist_queue));
+        if options.relist_on_wait {
+            let (clock, queue) = (Arc::clone(&clock), Arc::clone(&queue));
+            // Set once, by the only one who ever has the writer.
+            writer.on_wait(move |uid, min| {
+                let now = clock.now();
+                // What is to be newer than a time to come cannot be had now.
+                if min <= now {
+                    queue.push(uid.clone(), now);
+                }
+            });
+        }
         Ok(Self {
             runtime,
             clock,
@@ -71,7 +86,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             observer: Arc::new(NoObserver),
             events: broadcast::Sender::new(options.event_capacity.get()),
             counters: Counters::default(),
-            queue: RelistQueue::new(options.relist_queue),
+            queue,
             turn: Semaphore::new(1),
             records: Mutex::default(),
             last: Mutex::default(),
@@ -137,7 +152,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
 
     /// Whether the last relist of all pods serves a request made at that time.
     fn serves(&self, asked: Timestamp) -> bool {
-        self.last.lock().succeeded.is_some_and(|began| asked <= began)
+        self.last.lock().completed.is_some_and(|began| asked <= began)
     }
 
     /// Relists all pods now. If the runtime cannot be listed, nothing changes but what [`last_relist`](Self::last_relist)
@@ -168,7 +183,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     }
 
     async fn apply_listing(&self, pods: Vec<RuntimePod>, began: Timestamp) {
-        *self.last.lock() = LastRelist { succeeded: Some(began), failed: None };
+        {
+            let mut last = self.last.lock();
+            last.succeeded = Some(began);
+            last.failed = None;
+        }
         self.counters.relists.add();
         self.counters.listed(&pods);
         let plan = self.records.lock().list(pods);
@@ -178,6 +197,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         self.inspect_all(plan.inspections, began).await;
         // After all pods: from here on, an entry that is older than this is known to be true still.
         self.writer.update_time(began);
+        self.last.lock().completed = Some(began);
     }
 
     /// Relists one pod. A pod that is gone is as well known as one that is there, so its waits are answered too.
@@ -324,9 +344,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// time and never fails: where too many pods wait already, all of them are relisted at once. Served by
     /// [`run`](Self::run) only.
     pub fn request_relist(&self, uid: PodUid) {
-        if !self.queue.push(uid, self.clock.now()) {
-            self.counters.queue_overflows.add();
-        }
+        self.queue.push(uid, self.clock.now());
     }
 
     /// Whether the runtime was listed recently enough.
@@ -352,7 +370,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// What has been counted so far.
     pub fn stats(&self) -> PlegStats {
         let succeeded = self.last.lock().succeeded;
-        self.counters.snapshot(succeeded, self.queue.len())
+        self.counters.snapshot(succeeded, &self.queue)
     }
 }
 

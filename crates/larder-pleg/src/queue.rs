@@ -21,8 +21,10 @@ struct Waiting {
     order: VecDeque<PodUid>,
     /// When each was last asked for: a relist that began before then does not serve it.
     asked: HashMap<PodUid, Timestamp>,
-    /// When a request was last turned away because the queue was full.
+    /// When a request was last turned away because the queue was full, if that is not served yet.
     overflowed: Option<Timestamp>,
+    /// How often a request was turned away.
+    overflows: u64,
 }
 
 /// A request, and when it was made.
@@ -51,6 +53,7 @@ impl RelistQueue {
             true
         } else {
             waiting.overflowed = waiting.overflowed.max(Some(at));
+            waiting.overflows += 1;
             false
         };
         drop(waiting);
@@ -76,6 +79,11 @@ impl RelistQueue {
         let uid = waiting.order.pop_front()?;
         let at = waiting.asked.remove(&uid)?;
         Some(Request::Pod(uid, at))
+    }
+
+    /// How often a request was turned away, so that all pods were asked for.
+    pub(crate) fn overflows(&self) -> u64 {
+        self.waiting.lock().overflows
     }
 
     /// How many pods wait.
@@ -127,7 +135,7 @@ mod tests {
         for n in 2..10_000 {
             assert!(!queue.push(format!("pod-{n}").as_str().into(), at(n)));
         }
-        assert_eq!(queue.len(), 1);
+        assert_eq!((queue.len(), queue.overflows()), (1, 9_998));
         assert_eq!(take(&queue), Some(Request::All(at(9_999))));
         assert_eq!(take(&queue), Some(Request::Pod("a".into(), at(1))));
         assert_eq!(take(&queue), None);

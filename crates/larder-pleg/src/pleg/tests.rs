@@ -1,1 +1,5 @@
-
+mod fake;
+mod faults;
+mod generic;
+mod single;
+mod waits;
