@@ -26,6 +26,9 @@ enum Action {
         /// The node's TTL annotation, in seconds.
         #[arg(long)]
         node_ttl: Option<u32>,
+        /// Run a kubelet, too; it then runs the node's pods.
+        #[arg(long)]
+        kubelet: bool,
     },
     /// Take it down.
     Down {
@@ -58,12 +61,12 @@ enum EtcdVersion {
 #[tokio::main]
 async fn main() -> Result<()> {
     match Arguments::parse().command {
-        Action::Up { etcd, node_ttl } => {
+        Action::Up { etcd, node_ttl, kubelet } => {
             let etcd = match etcd {
                 EtcdVersion::Current => Etcd::Current,
                 EtcdVersion::Old => Etcd::Old,
             };
-            let testbed = Testbed::start_by_hand(Options { etcd, node_ttl, ..Options::default() }).await?;
+            let testbed = Testbed::start_by_hand(Options { etcd, node_ttl, kubelet, ..Options::default() }).await?;
             describe(&testbed);
         }
         Action::Down { all: true, .. } => println!("{} testbeds taken down", sweep_all()?),
@@ -100,7 +103,8 @@ async fn main() -> Result<()> {
 }
 
 fn existing() -> Result<Testbed> {
-    match Testbed::existing_by_hand(&Options::default())? {
+    let kubelet = RunFolder::existing_by_hand().is_some_and(|run| run.path().join("kubelet.json").exists());
+    match Testbed::existing_by_hand(&Options { kubelet, ..Options::default() })? {
         Some(testbed) => Ok(testbed),
         None => bail!("there is no testbed; `cargo xtask testbed up` brings one up"),
     }

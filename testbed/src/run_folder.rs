@@ -2,22 +2,15 @@
 //!
 //! A run's files, sockets, mounts, control groups and ports all follow from the number of its folder, which a run gets by
 //! creating it. So two runs never collide, and a run that crashed can be cleaned up by anybody who finds the folder.
-//!
-//! # Guarantees
-//!
-//! Sweeping ends every process of the run, and none of anybody else's: services by their process id files, shims
-//! because their arguments name the run's own socket, and containers because they are in the run's own control group.
+
+mod sweep;
 
 use crate::process::{ProcessId, read_pid_file, write_pid_file};
 use anyhow::{Context as _, Result, bail};
-use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The slot of the testbed that a person brings up; tests take the others.
 const BY_HAND: u16 = 0;
@@ -26,9 +19,6 @@ const SLOTS: u16 = 100;
 /// Ports lie below the range from which the kernel picks those of outgoing connections.
 const FIRST_PORT: u16 = 21_000;
 const PORTS_PER_SLOT: u16 = 10;
-/// How long the kernel may take to end a killed process.
-const KILL_GRACE: Duration = Duration::from_secs(10);
-
 /// What a port of the run is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
@@ -162,95 +152,8 @@ impl RunFolder {
     }
 
     fn sweep_locked(&self) -> Result<()> {
-        // A shim that containerd was just starting may show up after the first round.
-        for _ in 0..10 {
-            let mut found = self.service_processes();
-            found.extend(self.shims());
-            found.extend(self.contained_processes());
-            if found.is_empty() {
-                break;
-            }
-            for process in &found {
-                process.signal_group(Signal::KILL);
-                process.signal(Signal::KILL);
-            }
-            for process in found {
-                if !process.wait(KILL_GRACE) {
-                    bail!("process {} of the testbed in {} does not end", process.pid, self.path.display());
-                }
-            }
-        }
-        self.unmount_all()?;
-        self.remove_cgroups()?;
-        fs::remove_dir_all(&self.path).with_context(|| format!("remove {}", self.path.display()))
-    }
-
-    fn service_processes(&self) -> Vec<ProcessId> {
-        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        let pid_files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "pid"));
-        pid_files.filter_map(|path| read_pid_file(&path)).filter(|process| process.is_alive()).collect()
-    }
-
-    /// The shims that serve this run's containerd: it gave them its socket as an argument.
-    fn shims(&self) -> Vec<ProcessId> {
-        let socket = self.containerd_socket();
-        all_pids()
-            .filter(|pid| {
-                let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let mut arguments = command_line.split(|byte| *byte == 0);
-                arguments.next().is_some_and(|program| program.ends_with(b"/containerd-shim-runc-v2"))
-                    && arguments.any(|argument| argument == socket.as_os_str().as_bytes())
-            })
-            .filter_map(ProcessId::of)
-            .collect()
-    }
-
-    /// The processes in this run's control groups.
-    fn contained_processes(&self) -> Vec<ProcessId> {
-        let inside = format!("{}/", self.cgroup());
-        all_pids()
-            .filter(|pid| {
-                let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-                // `HIERARCHY:CONTROLLERS:PATH` on each line.
-                groups.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|path| path.starts_with(&inside))
-            })
-            .filter_map(ProcessId::of)
-            .collect()
-    }
-
-    fn unmount_all(&self) -> Result<()> {
-        let mut inside = format!("{}/", self.path.display());
-        // As mountinfo writes a space.
-        inside = inside.replace(' ', "\\040");
-        for _ in 0..10 {
-            let table = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
-            let mounts: Vec<&str> = table
-                .lines()
-                .filter_map(|line| line.split(' ').nth(4))
-                .filter(|path| path.starts_with(&inside))
-                .collect();
-            if mounts.is_empty() {
-                return Ok(());
-            }
-            // Later mounts lie over earlier ones.
-            for mount in mounts.iter().rev() {
-                let _ = unmount(mount.replace("\\040", " ").as_str(), UnmountFlags::DETACH);
-            }
-        }
-        bail!("{} still has mounts below it", self.path.display())
-    }
-
-    fn remove_cgroups(&self) -> Result<()> {
-        let table = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
-        for line in table.lines() {
-            let Some((before, after)) = line.split_once(" - ") else { continue };
-            if !matches!(after.split(' ').next(), Some("cgroup" | "cgroup2")) {
-                continue;
-            }
-            let Some(root) = before.split(' ').nth(4) else { continue };
-            remove_cgroup(&PathBuf::from(format!("{root}{}", self.cgroup())))?;
-        }
-        Ok(())
+        sweep::sweep(&self.path, &self.containerd_socket(), &self.cgroup())
+            .with_context(|| format!("remove the testbed in {}", self.path.display()))
     }
 }
 
@@ -300,33 +203,4 @@ fn lock() -> Result<File> {
     let file = File::create(base().join("lock"))?;
     file.lock().context("lock the folder of all testbeds")?;
     Ok(file)
-}
-
-fn all_pids() -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Removes a control group and those below it, deepest first. Processes in them must have ended.
-fn remove_cgroup(group: &Path) -> Result<()> {
-    let Ok(entries) = fs::read_dir(group) else { return Ok(()) };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_cgroup(&entry.path())?;
-        }
-    }
-    // A process that has just ended can hold its group for a moment.
-    let mut last = None;
-    for _ in 0..200 {
-        match fs::remove_dir(group) {
-            Ok(()) => return Ok(()),
-            Err(gone) if gone.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(busy) => last = Some(busy),
-        }
-        let _ = rustix::event::poll(&mut [], Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 }));
-    }
-    match last {
-        Some(error) => Err(error).with_context(|| format!("remove the control group {}", group.display())),
-        None => Ok(()),
-    }
 }

@@ -1,5 +1,7 @@
 //! One run: its services, and what a test does to them.
 
+mod services;
+
 use crate::audit::{self, Request};
 use crate::credentials::Credentials;
 use crate::image;
@@ -41,11 +43,13 @@ pub struct Options {
     pub etcd: Etcd,
     /// The node's annotation `node.alpha.kubernetes.io/ttl`, in seconds; none by default.
     pub node_ttl: Option<u32>,
+    /// Whether a kubelet runs beside it, as a living reference. Default: no; then [`PodRunner`] runs pods.
+    pub kubelet: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { node_name: "testbed".into(), etcd: Etcd::default(), node_ttl: None }
+        Self { node_name: "testbed".into(), etcd: Etcd::default(), node_ttl: None, kubelet: false }
     }
 }
 
@@ -58,6 +62,7 @@ pub struct Testbed {
     etcd: Service,
     api_server: Service,
     containerd: Service,
+    kubelet: Option<Service>,
     pods: PodRunner,
     crictl: PathBuf,
     kubectl: PathBuf,
@@ -124,12 +129,13 @@ impl Testbed {
     fn assemble(run: RunFolder, options: &Options, keep: bool) -> Result<Self> {
         let folder = run.path().to_owned();
         let credentials = Credentials::at(&folder);
-        let etcd = etcd_service(&run, options.etcd)?;
-        let api_server = api_server_service(&run, &credentials)?;
+        let etcd = services::etcd(&run, options.etcd)?;
+        let api_server = services::api_server(&run, &credentials)?;
         let configuration = folder.join("containerd.toml");
-        fs::write(&configuration, containerd_configuration(&run, &Program::ContainerdShim.build()?))?;
+        fs::write(&configuration, services::containerd_configuration(&run, &Program::ContainerdShim.build()?))?;
         let arguments = vec!["--config".into(), configuration.display().to_string()];
         let containerd = Service::new("containerd", &folder, Program::Containerd.build()?, arguments, Vec::new());
+        let kubelet = options.kubelet.then(|| services::kubelet(&run, &credentials, &options.node_name)).transpose()?;
         let pods = PodRunner::new(&run.containerd_socket(), run.cgroup(), folder.join("pod-logs"))?;
         Ok(Self {
             node_name: options.node_name.clone(),
@@ -137,6 +143,7 @@ impl Testbed {
             etcd,
             api_server,
             containerd,
+            kubelet,
             pods,
             crictl: Program::Crictl.build()?,
             kubectl: Program::Kubectl.build()?,
@@ -158,7 +165,29 @@ impl Testbed {
         self.wait_for_runtime().await?;
         self.import_images().await?;
         self.wait_for_api_server().await?;
-        self.create_node(options.node_ttl).await
+        self.create_node(options.node_ttl).await?;
+        if let Some(kubelet) = &self.kubelet {
+            kubelet.start()?;
+            self.wait_for_kubelet(kubelet).await?;
+        }
+        Ok(())
+    }
+
+    async fn wait_for_kubelet(&self, kubelet: &Service) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client().await?);
+        let ready = until("kubelet reports the node", READY_LIMIT, async || {
+            if !kubelet.is_running() {
+                bail!("it has ended");
+            }
+            // The node stays 'not ready', for there is no network plugin; host-network pods run all the same.
+            let node = nodes.get(&self.node_name).await?;
+            let info = node.status.and_then(|status| status.node_info).context("it has reported nothing yet")?;
+            if info.kubelet_version.is_empty() {
+                bail!("it has not reported its version");
+            }
+            Ok(())
+        });
+        ready.await.with_context(|| format!("kubelet's log ends:\n{}", kubelet.log_tail()))
     }
 
     async fn import_images(&self) -> Result<()> {
@@ -260,9 +289,24 @@ impl Testbed {
         &self.containerd
     }
 
+    /// kubelet, where one was asked for.
+    pub fn kubelet(&self) -> Option<&Service> {
+        self.kubelet.as_ref()
+    }
+
+    /// The socket of kubelet's own Pods API, where a kubelet was asked for.
+    pub fn kubelet_pods_api(&self) -> Option<PathBuf> {
+        self.kubelet.is_some().then(|| services::kubelet_root(&self.run).join("pods-api").join("pods-api.sock"))
+    }
+
+    /// Where kubelet looks for manifests of static pods.
+    pub fn static_pods(&self) -> PathBuf {
+        self.folder().join("static-pods")
+    }
+
     /// All services.
-    pub fn services(&self) -> [&Service; 3] {
-        [&self.etcd, &self.api_server, &self.containerd]
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        [&self.etcd, &self.api_server, &self.containerd].into_iter().chain(self.kubelet.as_ref())
     }
 
     /// Runs pods on the container runtime.
@@ -432,100 +476,4 @@ impl Testbed {
             }
         }
     }
-}
-
-fn etcd_service(run: &RunFolder, etcd: Etcd) -> Result<Service> {
-    let client = format!("http://127.0.0.1:{}", run.port(Port::EtcdClient));
-    let peer = format!("http://127.0.0.1:{}", run.port(Port::EtcdPeer));
-    let mut arguments = vec![
-        "--name=testbed".to_owned(),
-        format!("--data-dir={}", run.path().join("etcd").display()),
-        format!("--listen-client-urls={client}"),
-        format!("--advertise-client-urls={client}"),
-        format!("--listen-peer-urls={peer}"),
-        format!("--initial-advertise-peer-urls={peer}"),
-        format!("--initial-cluster=testbed={peer}"),
-    ];
-    let program = match etcd {
-        Etcd::Current => {
-            // Nothing of a test needs to outlive the machine.
-            arguments.push("--unsafe-no-fsync".to_owned());
-            Program::Etcd.build()?
-        }
-        Etcd::Old => PathBuf::from("/usr/bin/etcd"),
-    };
-    Ok(Service::new("etcd", run.path(), program, arguments, Vec::new()))
-}
-
-fn api_server_service(run: &RunFolder, credentials: &Credentials) -> Result<Service> {
-    let folder = run.path();
-    let arguments = vec![
-        format!("--etcd-servers=http://127.0.0.1:{}", run.port(Port::EtcdClient)),
-        "--bind-address=127.0.0.1".into(),
-        format!("--secure-port={}", run.port(Port::ApiServer)),
-        format!("--tls-cert-file={}", credentials.server_certificate.display()),
-        format!("--tls-private-key-file={}", credentials.server_key.display()),
-        format!("--cert-dir={}", folder.join("certificates").display()),
-        format!("--token-auth-file={}", credentials.tokens.display()),
-        "--authorization-mode=Node,RBAC".into(),
-        "--enable-admission-plugins=NodeRestriction".into(),
-        // Pods need no service account here, for there is no controller that makes one in each namespace.
-        "--disable-admission-plugins=ServiceAccount".into(),
-        "--service-account-issuer=https://larder.test".into(),
-        format!("--service-account-key-file={}", credentials.service_account_public_key.display()),
-        format!("--service-account-signing-key-file={}", credentials.service_account_key.display()),
-        "--service-cluster-ip-range=10.97.0.0/24".into(),
-        "--endpoint-reconciler-type=none".into(),
-        format!("--audit-policy-file={}", folder.join("audit-policy.yaml").display()),
-        format!("--audit-log-path={}", folder.join("audit.log").display()),
-        // A request is in the log before its answer has ended.
-        "--audit-log-mode=blocking".into(),
-    ];
-    Ok(Service::new("kube-apiserver", folder, Program::KubeApiserver.build()?, arguments, Vec::new()))
-}
-
-fn containerd_configuration(run: &RunFolder, shim: &Path) -> String {
-    let folder = run.path().display();
-    let socket = run.containerd_socket();
-    let (socket, shim) = (socket.display(), shim.display());
-    let pause = image::PAUSE;
-    format!(
-        "version = 4
-root = '{folder}/containerd/root'
-state = '{folder}/containerd/state'
-imports = []
-disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.image-verifier.v1.bindir']
-
-[plugins.'io.containerd.server.v1.grpc']
-address = '{socket}'
-
-[plugins.'io.containerd.server.v1.ttrpc']
-address = '{socket}.ttrpc'
-
-[plugins.'io.containerd.shim.v1.manager']
-socket_dir = '{folder}/s'
-
-[plugins.'io.containerd.internal.v1.opt']
-path = '{folder}/containerd/opt'
-
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-sandbox = '{pause}'
-
-[plugins.'io.containerd.cri.v1.runtime']
-# Without this a sandbox fails wherever the machine does not let a process lower its score.
-restrict_oom_score_adj = true
-
-[plugins.'io.containerd.cri.v1.runtime'.cni]
-bin_dirs = ['{folder}/cni/bin']
-conf_dir = '{folder}/cni/conf'
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-runtime_type = 'io.containerd.runc.v2'
-runtime_path = '{shim}'
-
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-BinaryName = '/usr/sbin/runc'
-Root = '{folder}/runc'
-"
-    )
 }

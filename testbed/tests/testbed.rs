@@ -59,7 +59,7 @@ fn assert_nothing_is_left(folder: &Path, processes: &[ProcessId]) {
 }
 
 fn service_processes(testbed: &Testbed) -> Vec<ProcessId> {
-    testbed.services().iter().map(|service| service.process().expect("it runs")).collect()
+    testbed.services().map(|service| service.process().expect("it runs")).collect()
 }
 
 #[tokio::test]
@@ -123,6 +123,39 @@ async fn services_end_and_come_back_one_by_one() {
     assert!(requests.iter().any(|request| request.verb == "create" && request.resource == "pods"), "{requests:?}");
     let sandboxes = testbed.crictl(&["pods", "-o", "json"]).expect("crictl");
     assert_eq!(sandboxes["items"][0]["metadata"]["uid"], uid, "the runtime knows the pod by the API server's UID");
+}
+
+#[tokio::test]
+async fn a_kubelet_runs_the_nodes_pods_and_leaves_nothing() {
+    let testbed = Testbed::start(Options { kubelet: true, ..Options::default() }).await.expect("testbed");
+    let mut processes: Vec<ProcessId> = service_processes(&testbed);
+    assert_eq!(processes.len(), 4);
+    let pods: Api<Pod> = Api::namespaced(testbed.client().await.expect("client"), "default");
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "web" },
+        "spec": {
+            "nodeName": testbed.node_name(),
+            "hostNetwork": true,
+            "tolerations": [{ "operator": "Exists" }],
+            "containers": [{
+                "name": "main",
+                "image": larder_testbed::image::BUSYBOX,
+                "imagePullPolicy": "Never",
+                "command": ["sleep", "100000"],
+            }],
+        },
+    }))
+    .expect("a pod");
+    pods.create(&PostParams::default(), &pod).await.expect("created");
+    let container = until("kubelet runs the pod", LIMIT, async || {
+        let listed = testbed.crictl(&["ps", "-o", "json"])?;
+        listed["containers"][0]["id"].as_str().map(str::to_owned).ok_or_else(|| anyhow::anyhow!("{listed}"))
+    });
+    processes.push(process_of(&testbed, &container.await.expect("a container")));
+    assert!(testbed.kubelet_pods_api().expect("a socket").exists());
+    let folder = testbed.folder().to_owned();
+    drop(testbed);
+    assert_nothing_is_left(&folder, &processes);
 }
 
 #[tokio::test]
