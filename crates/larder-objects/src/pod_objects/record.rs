@@ -31,7 +31,7 @@ pub(super) fn missing<'a>(
 }
 
 impl Record {
-    /// The record of a pod with wanted references, which are [normalized](normalize).
+    /// The record of a pod with these references, which are [normalized](normalize).
     pub(super) fn new(pod: PodIdentity<'_>, references: &[Reference<'_>]) -> Self {
         let names: usize = references.iter().map(|reference| reference.name.len() + 3).sum();
         let mut text = String::with_capacity(pod.namespace.len() + pod.name.len() + pod.uid.len() + 6 + names);

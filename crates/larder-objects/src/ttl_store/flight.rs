@@ -105,6 +105,8 @@ impl<O, E> Queue<O, E> {
     /// The one whose turn it was leaves, perhaps in the middle of a fetch. Returns the waker of the next, and the fetch if
     /// nobody is left to go on with it.
     pub(super) fn pass_on(&mut self, running: Option<Running<O, E>>) -> (Option<Waker>, Option<Running<O, E>>) {
+        // One that leaves before it ran has not yet taken what the one before left.
+        let running = running.or_else(|| self.left.take());
         let Some((ticket, waker)) = self.waiting.pop_first() else {
             self.turn = None;
             return (None, running);

@@ -1,0 +1,25 @@
+//! The object caches against a naive model, against the scenarios of the kubelet's own tests, and under every
+//! interleaving that shuttle tries.
+//!
+//! - [`harness`]: a server whose every answer the test gives, and an executor that polls only who was woken
+//! - [`model`]: the caches as design and documentation describe them, with no regard to speed
+//! - [`state_machine`]: random operations on both
+//! - [`ttl_store`]: what the documentation promises, one test a promise
+//! - [`kubelet_scenarios`]: the counterparts of `cache_based_manager_test.go`
+//! - [`pod_references`]: each way that a pod refers to an object
+//! - [`interleavings`]: threads, with `--cfg shuttle`
+
+#[cfg(not(shuttle))]
+mod harness;
+#[cfg(shuttle)]
+mod interleavings;
+#[cfg(all(not(shuttle), feature = "k8s"))]
+mod kubelet_scenarios;
+#[cfg(not(shuttle))]
+mod model;
+#[cfg(all(not(shuttle), feature = "k8s"))]
+mod pod_references;
+#[cfg(not(shuttle))]
+mod state_machine;
+#[cfg(not(shuttle))]
+mod ttl_store;

@@ -1,0 +1,199 @@
+//! Random operations on the caches and on the model: same answers, same fetches, same counts, step by step.
+//!
+//! Readers begin, are answered and go away in any order while fetches are open; within a step, those that were woken are
+//! polled in random order.
+
+use crate::harness::{Failure, Outcome, Pod, Thing, World};
+use crate::model::{Model, Shown};
+use larder_objects::{ObjectState, Store};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const DEFAULT_TTL: i64 = 60;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Begin(Key),
+    /// As `Begin`, but whatever is fetched in this step is answered at once.
+    GetAtOnce(Key, Outcome),
+    Complete(prop::sample::Index, Outcome),
+    /// A reader goes away; the others see what follows from it only at the next step, if `lazily`.
+    Drop {
+        at: prop::sample::Index,
+        lazily: bool,
+    },
+    Advance(i64),
+    Ttl(Option<i64>),
+    AddReference(Key),
+    DeleteReference(Key),
+    Register(Pod),
+    Unregister(Pod),
+}
+
+type Key = (&'static str, &'static str);
+
+fn key() -> impl Strategy<Value = Key> {
+    prop::sample::select(vec![("a", "x"), ("a", "y"), ("b", "x")])
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let versions = vec![
+        "1",
+        "2",
+        "3",
+        "10",
+        "",
+        "x",
+        "+5",
+        "18446744073709551614",
+        "18446744073709551615",
+        "99999999999999999999",
+    ];
+    prop_oneof![
+        6 => (prop::sample::select(versions), 0..1000_u32)
+            .prop_map(|(version, data)| Ok(Thing { version: version.to_owned(), data })),
+        1 => Just(Err(Failure::NotFound)),
+        1 => Just(Err(Failure::Status(503))),
+        1 => Just(Err(Failure::Status(403))),
+    ]
+}
+
+fn pod() -> impl Strategy<Value = Pod> {
+    let one_of = |of: &[&'static str]| prop::sample::select(of.to_vec());
+    let refs = prop::collection::vec((prop::sample::select(vec!["x", "y", ""]), any::<bool>()), 0..4);
+    (one_of(&["a", "b"]), one_of(&["p", "q"]), one_of(&["u1", "u2"]), refs).prop_map(|(namespace, name, uid, refs)| {
+        Pod {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            refs: refs.into_iter().map(|(name, optional)| (name.to_owned(), optional)).collect(),
+        }
+    })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let step = prop::sample::select(vec![0, 1, 5, DEFAULT_TTL - 1, DEFAULT_TTL, DEFAULT_TTL + 1, 1000]);
+    let ttl = prop::sample::select(vec![None, Some(0), Some(-5), Some(5), Some(1000), Some(i64::MAX), Some(i64::MIN)]);
+    prop_oneof![
+        8 => key().prop_map(Op::Begin),
+        4 => (key(), outcome()).prop_map(|(key, outcome)| Op::GetAtOnce(key, outcome)),
+        8 => (any::<prop::sample::Index>(), outcome()).prop_map(|(at, outcome)| Op::Complete(at, outcome)),
+        4 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, lazily)| Op::Drop { at, lazily }),
+        4 => step.prop_map(Op::Advance),
+        1 => ttl.prop_map(Op::Ttl),
+        3 => key().prop_map(Op::AddReference),
+        2 => key().prop_map(Op::DeleteReference),
+        2 => pod().prop_map(Op::Register),
+        1 => pod().prop_map(Op::Unregister),
+    ]
+}
+
+/// Does the same to both.
+fn apply(op: Op, world: &mut World, model: &mut Model) {
+    match op {
+        Op::Begin((namespace, name)) => {
+            let reader = world.begin(namespace, name);
+            model.begin(reader, namespace, name);
+        }
+        Op::GetAtOnce((namespace, name), outcome) => {
+            world.server.answer_at_once(Some(outcome.clone()));
+            model.at_once = Some(outcome);
+            let reader = world.begin(namespace, name);
+            model.begin(reader, namespace, name);
+        }
+        Op::Complete(at, outcome) => {
+            let open = world.server.open();
+            if !open.is_empty() {
+                let id = *at.get(&open);
+                world.server.complete(id, outcome.clone());
+                model.complete(id, outcome);
+            }
+        }
+        Op::Drop { at, .. } => {
+            let waiting = world.waiting();
+            if !waiting.is_empty() {
+                let reader = *at.get(&waiting);
+                world.drop_reader(reader);
+                model.drop_reader(reader);
+            }
+        }
+        Op::Advance(nanos) => {
+            world.advance(nanos);
+            model.now += i128::from(nanos);
+        }
+        Op::Ttl(ttl) => {
+            world.ttl.set(ttl);
+            model.ttl = ttl;
+        }
+        Op::AddReference((namespace, name)) => {
+            world.add_reference(namespace, name);
+            model.add_reference(namespace, name);
+        }
+        Op::DeleteReference((namespace, name)) => {
+            world.delete_reference(namespace, name);
+            model.delete_reference(namespace, name);
+        }
+        Op::Register(pod) => {
+            world.larder.register_pod(&pod);
+            model.register(&pod);
+        }
+        Op::Unregister(pod) => {
+            world.larder.unregister_pod(&pod);
+            model.unregister(&pod);
+        }
+    }
+}
+
+/// What a status page shows of every object, by key: references, whether it is being fetched, what is known.
+type Page = BTreeMap<String, (usize, bool, &'static str)>;
+
+fn page(world: &World) -> Page {
+    let all = world.larder.store().snapshot().into_iter().map(|status| {
+        let known = match status.state {
+            ObjectState::Present(_) => "present",
+            ObjectState::Absent(_) => "absent",
+            _ => "nothing",
+        };
+        (status.key.to_string(), (status.references, status.fetching, known))
+    });
+    all.collect()
+}
+
+fn model_page(model: &Model) -> Page {
+    let all = model.items.iter().map(|((namespace, name), item)| {
+        let known = match model.shown(item) {
+            Shown::Nothing => "nothing",
+            Shown::Present(_) => "present",
+            Shown::Absent => "absent",
+        };
+        (format!("{namespace}/{name}"), (item.references, model.fetching(item), known))
+    });
+    all.collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn store_and_manager_do_as_the_model(ops in prop::collection::vec(op(), 1..80), mut order in any::<u64>()) {
+        let mut world = World::new(DEFAULT_TTL);
+        let mut model = Model::new(DEFAULT_TTL);
+        for (step, op) in ops.into_iter().enumerate() {
+            let told = format!("step {step}, {op:?}");
+            let lazily = matches!(op, Op::Drop { lazily: true, .. });
+            apply(op, &mut world, &mut model);
+            if lazily {
+                continue;
+            }
+            let answers = world.run_with(|woken| {
+                order = order.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                usize::try_from(order >> 33).unwrap() % woken
+            });
+            world.server.answer_at_once(None);
+            model.at_once = None;
+            prop_assert_eq!(answers, model.take_answers(), "answers at {}", told);
+            prop_assert_eq!(world.server.fetches(), model.fetches.clone(), "fetches at {}", told);
+            prop_assert_eq!(page(&world), model_page(&model), "what is known at {}", told);
+        }
+    }
+}

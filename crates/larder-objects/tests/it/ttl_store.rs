@@ -1,0 +1,548 @@
+//! What the TTL store's and the manager's documentation promises, one test a promise.
+
+use crate::harness::{Answer, Failure, FetchState, Pod, World, thing};
+use larder_clock::{Timestamp, VirtualClock};
+use larder_objects::ReadKind::{ApiServerCache, Consistent};
+use larder_objects::{
+    DefaultTtl, FreshState, Freshness, Object, ObjectKey, ObjectState, PodIdentity, ReadKind, Source, StaleReason,
+    Store, TtlStore, fetch_fn,
+};
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::sync::{Arc, Mutex};
+
+const TTL: i64 = 60;
+
+/// A world in which `a/x` is referenced.
+fn world() -> World {
+    let world = World::new(TTL);
+    world.add_reference("a", "x");
+    world
+}
+
+fn at(nanos: i128) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+fn confirmed(nanos: i128, source: Source) -> Freshness {
+    Freshness { confirmed_at: at(nanos), source, state: FreshState::Fresh }
+}
+
+fn object(version: &str, data: u32, freshness: Freshness) -> Answer {
+    Answer::Object(thing(version, data).unwrap(), freshness)
+}
+
+fn stale(nanos: i128, source: Source, since: i128, reason: StaleReason) -> Freshness {
+    Freshness { confirmed_at: at(nanos), source, state: FreshState::Stale { since: at(since), reason } }
+}
+
+#[test]
+fn only_what_is_referenced_is_fetched() {
+    let mut world = World::new(TTL);
+    assert_eq!(world.get("a", "x", thing("1", 0)), Answer::NotRegistered);
+    world.add_reference("a", "x");
+    world.add_reference("a", "x");
+    world.delete_reference("a", "x");
+    assert!(matches!(world.get("a", "x", thing("1", 0)), Answer::Object(..)));
+    world.delete_reference("a", "x");
+    assert_eq!(world.get("a", "x", thing("1", 0)), Answer::NotRegistered);
+    // One too many is without effect.
+    world.delete_reference("a", "x");
+    world.add_reference("a", "x");
+    assert_eq!(world.larder.references("a", "x"), 1);
+    assert_eq!(world.server.fetches().len(), 1);
+}
+
+#[test]
+fn fresh_means_before_the_ttl_has_passed_strictly() {
+    let mut world = world();
+    assert_eq!(world.get("a", "x", thing("5", 1)), object("5", 1, confirmed(0, Source::LiveRead)));
+    world.advance(TTL - 1);
+    assert_eq!(world.get("a", "x", thing("6", 2)), object("5", 1, confirmed(0, Source::LiveRead)));
+    world.advance(1);
+    assert_eq!(world.get("a", "x", thing("6", 2)), object("6", 2, confirmed(60, Source::ApiServerCache)));
+    assert_eq!(world.server.reads(), [Consistent, ApiServerCache]);
+}
+
+#[test]
+fn the_age_counts_from_when_the_fetch_was_completed() {
+    let mut world = world();
+    let reader = world.begin("a", "x");
+    world.run();
+    world.advance(1000);
+    world.server.complete(0, thing("5", 1));
+    assert_eq!(world.run(), BTreeMap::from([(reader, object("5", 1, confirmed(1000, Source::LiveRead)))]));
+    world.advance(TTL - 1);
+    world.get("a", "x", thing("6", 2));
+    assert_eq!(world.server.reads(), [Consistent]);
+}
+
+#[test]
+fn the_ttl_is_read_at_every_get() {
+    let mut world = world();
+    world.get("a", "x", thing("1", 0));
+    for (ttl, advance, fetches) in [
+        (Some(0), 0, 2),
+        (Some(-1), 0, 3),
+        (Some(300), 0, 3),
+        (Some(300), 299, 3),
+        (Some(300), 1, 4),
+        (None, TTL - 1, 4),
+        (None, 1, 5),
+        (Some(i64::MAX), 1_000_000, 5),
+        (Some(i64::MIN), 0, 6),
+    ] {
+        world.ttl.set(ttl);
+        world.advance(advance);
+        world.get("a", "x", thing("1", 0));
+        assert_eq!(world.server.fetches().len(), fetches, "after a TTL of {ttl:?} and {advance} more");
+    }
+}
+
+#[test]
+fn a_new_reference_makes_the_next_read_fetch_consistently() {
+    let mut world = world();
+    world.get("a", "x", thing("9", 1));
+    world.add_reference("a", "x");
+    // Not even its version counts any more.
+    assert_eq!(world.get("a", "x", thing("3", 2)), object("3", 2, confirmed(0, Source::LiveRead)));
+    // With nothing cached, a failure is a failure.
+    world.add_reference("a", "x");
+    assert_eq!(world.get("a", "x", Err(Failure::Status(503))), Answer::Failed(Failure::Status(503)));
+    assert_eq!(world.server.reads(), [Consistent; 3]);
+}
+
+#[test]
+fn a_reference_taken_back_leaves_the_rest_alone() {
+    let mut world = world();
+    world.add_reference("a", "x");
+    world.get("a", "x", thing("9", 1));
+    world.delete_reference("a", "x");
+    world.get("a", "x", thing("9", 1));
+    assert_eq!(world.server.reads(), [Consistent]);
+}
+
+#[test]
+fn a_fetch_from_before_a_new_reference_answers_only_those_who_waited_for_it() {
+    let mut world = world();
+    let before = world.begin("a", "x");
+    let waits = world.begin("a", "x");
+    world.run();
+    world.add_reference("a", "x");
+    let after = world.begin("a", "x");
+    // The new one's fetch does not wait for the old one's.
+    assert!(world.run().is_empty());
+    assert_eq!(world.server.open(), [0, 1]);
+
+    world.server.complete(0, thing("5", 1));
+    let old = object("5", 1, confirmed(0, Source::LiveRead));
+    assert_eq!(world.run(), BTreeMap::from([(before, old.clone()), (waits, old)]));
+    assert_eq!(world.waiting(), [after]);
+
+    world.server.complete(1, thing("4", 2));
+    assert_eq!(world.run(), BTreeMap::from([(after, object("4", 2, confirmed(0, Source::LiveRead)))]));
+}
+
+#[test]
+fn an_old_fetch_that_ends_last_does_not_fill_the_new_generation() {
+    let mut world = world();
+    let before = world.begin("a", "x");
+    world.run();
+    world.delete_reference("a", "x");
+    world.add_reference("a", "x");
+    let new = world.get("a", "x", thing("5", 1));
+    world.server.complete(0, thing("9", 2));
+    assert_eq!(world.run(), BTreeMap::from([(before, object("9", 2, confirmed(0, Source::LiveRead)))]));
+    assert_eq!(world.get("a", "x", thing("0", 3)), new);
+}
+
+#[test]
+fn a_reader_whose_object_is_dropped_meanwhile_is_answered_all_the_same() {
+    let mut world = world();
+    let reader = world.begin("a", "x");
+    world.run();
+    world.delete_reference("a", "x");
+    assert_eq!(world.get("a", "x", thing("1", 0)), Answer::NotRegistered);
+    world.server.complete(0, thing("5", 1));
+    assert_eq!(world.run(), BTreeMap::from([(reader, object("5", 1, confirmed(0, Source::LiveRead)))]));
+    assert!(world.larder.store().snapshot().is_empty());
+}
+
+#[test]
+fn readers_share_one_fetch_and_other_objects_do_not_wait() {
+    let mut world = world();
+    world.add_reference("a", "y");
+    let readers: Vec<usize> = (0..50).map(|_| world.begin("a", "x")).collect();
+    assert!(world.run().is_empty());
+    assert!(matches!(world.get("a", "y", thing("1", 0)), Answer::Object(..)));
+    world.server.complete(0, thing("5", 1));
+    let answer = object("5", 1, confirmed(0, Source::LiveRead));
+    assert_eq!(world.run(), readers.into_iter().map(|reader| (reader, answer.clone())).collect());
+    assert_eq!(world.server.fetches().len(), 2);
+}
+
+#[test]
+fn waiters_judge_afresh_at_their_turn_first_come_first_served() {
+    // After a failure, after 'not found', and with a TTL of 0, each fetches itself.
+    for (outcome, ttl) in [(Err(Failure::Status(500)), None), (Err(Failure::NotFound), None), (thing("1", 0), Some(0))]
+    {
+        let mut world = world();
+        world.ttl.set(ttl);
+        let readers: Vec<usize> = (0..4).map(|_| world.begin("a", "x")).collect();
+        assert!(world.run().is_empty());
+        for (turn, reader) in readers.into_iter().enumerate() {
+            assert_eq!(world.server.open(), [turn], "one fetch at a time");
+            world.server.complete(turn, outcome.clone());
+            assert_eq!(world.run().into_keys().collect::<Vec<_>>(), [reader]);
+        }
+    }
+}
+
+#[test]
+fn a_failure_with_nothing_cached_is_the_answer_and_is_not_kept() {
+    let mut world = world();
+    assert_eq!(world.get("a", "x", Err(Failure::Status(503))), Answer::Failed(Failure::Status(503)));
+    assert_eq!(world.get("a", "x", Err(Failure::Status(500))), Answer::Failed(Failure::Status(500)));
+    assert!(matches!(world.get("a", "x", thing("1", 0)), Answer::Object(..)));
+    assert_eq!(world.server.reads(), [Consistent; 3]);
+}
+
+#[test]
+fn a_failure_with_something_cached_answers_with_that_and_says_since_when_it_is_stale() {
+    let mut world = world();
+    world.advance(10);
+    world.get("a", "x", thing("5", 1));
+    world.advance(TTL + 7);
+    let reason = StaleReason::FetchFailed { class: "unavailable" };
+    let answer = object("5", 1, stale(10, Source::LiveRead, 70, reason));
+    // It is not renewed by a failure: every read fetches, as a refresh.
+    assert_eq!(world.get("a", "x", Err(Failure::Status(503))), answer);
+    assert_eq!(world.get("a", "x", Err(Failure::Status(503))), answer);
+    assert_eq!(world.get("a", "x", thing("6", 2)), object("6", 2, confirmed(77, Source::ApiServerCache)));
+    assert_eq!(world.server.reads(), [Consistent, ApiServerCache, ApiServerCache, ApiServerCache]);
+}
+
+#[test]
+fn nothing_is_stale_from_before_it_was_confirmed() {
+    let mut world = world();
+    world.advance(10);
+    world.get("a", "x", thing("5", 1));
+    world.ttl.set(Some(-3));
+    let reason = StaleReason::FetchFailed { class: "status" };
+    let answer = object("5", 1, stale(10, Source::LiveRead, 10, reason));
+    assert_eq!(world.get("a", "x", Err(Failure::Status(500))), answer);
+}
+
+#[test]
+fn not_found_replaces_what_was_cached_and_is_never_fresh() {
+    let mut world = world();
+    world.get("a", "x", thing("5", 1));
+    world.advance(TTL);
+    assert_eq!(world.get("a", "x", Err(Failure::NotFound)), Answer::NotFound(confirmed(60, Source::ApiServerCache)));
+    // Within the TTL, and yet it is asked again, consistently.
+    assert_eq!(world.get("a", "x", Err(Failure::NotFound)), Answer::NotFound(confirmed(60, Source::LiveRead)));
+    // Another failure leaves it absent.
+    world.advance(1);
+    let reason = StaleReason::FetchFailed { class: "unavailable" };
+    let answer = Answer::NotFound(stale(60, Source::LiveRead, 120, reason));
+    assert_eq!(world.get("a", "x", Err(Failure::Status(503))), answer);
+    // Whatever appears is new: no version is compared.
+    assert_eq!(world.get("a", "x", thing("1", 9)), object("1", 9, confirmed(61, Source::LiveRead)));
+    assert_eq!(world.server.reads(), [Consistent, ApiServerCache, Consistent, Consistent, Consistent]);
+}
+
+#[test]
+fn versions_do_not_go_back_and_an_older_one_does_not_renew_the_age() {
+    let mut world = world();
+    world.get("a", "x", thing("10", 1));
+    world.advance(TTL);
+    let answer = object("10", 1, stale(0, Source::LiveRead, 60, StaleReason::OlderVersion));
+    for older in ["9", "", "abc", "+11", "09"] {
+        assert_eq!(world.get("a", "x", thing(older, 2)), answer, "after {older:?}");
+    }
+    // The same version is taken, and renews the age.
+    assert_eq!(world.get("a", "x", thing("10", 3)), object("10", 3, confirmed(60, Source::ApiServerCache)));
+    world.advance(TTL);
+    // All that is beyond 64 bits is one and the same version.
+    assert!(matches!(world.get("a", "x", thing("18446744073709551616", 4)), Answer::Object(..)));
+    world.advance(TTL);
+    let same = object("18446744073709551615", 5, confirmed(180, Source::ApiServerCache));
+    assert_eq!(world.get("a", "x", thing("18446744073709551615", 5)), same);
+}
+
+#[test]
+fn the_next_reader_goes_on_with_the_fetch_of_one_that_went_away() {
+    let mut world = world();
+    let leader = world.begin("a", "x");
+    let next = world.begin("a", "x");
+    let last = world.begin("a", "x");
+    world.run();
+    world.drop_reader(leader);
+    // Neither begun again nor cancelled.
+    assert!(world.run().is_empty());
+    assert_eq!(world.server.fetches(), [("a/x".to_owned(), Consistent, FetchState::Open)]);
+    world.server.complete(0, thing("5", 1));
+    let answer = object("5", 1, confirmed(0, Source::LiveRead));
+    assert_eq!(world.run(), BTreeMap::from([(next, answer.clone()), (last, answer)]));
+}
+
+#[test]
+fn one_that_goes_on_with_anothers_fetch_judges_afresh_by_what_it_brought() {
+    for (outcome, reads_next) in [(Err(Failure::Status(503)), Consistent), (Err(Failure::NotFound), Consistent)] {
+        let mut world = world();
+        let leader = world.begin("a", "x");
+        let next = world.begin("a", "x");
+        world.run();
+        world.drop_reader(leader);
+        world.run();
+        world.server.complete(0, outcome);
+        assert!(world.run().is_empty(), "the outcome was the other's");
+        world.server.complete(1, thing("5", 1));
+        assert_eq!(world.run(), BTreeMap::from([(next, object("5", 1, confirmed(0, Source::LiveRead)))]));
+        assert_eq!(world.server.reads(), [Consistent, reads_next]);
+    }
+}
+
+#[test]
+fn what_an_adopted_fetch_brought_counts_even_if_it_is_not_fresh() {
+    let mut world = world();
+    world.ttl.set(Some(0));
+    let leader = world.begin("a", "x");
+    let next = world.begin("a", "x");
+    world.run();
+    world.drop_reader(leader);
+    world.run();
+    world.server.complete(0, thing("5", 1));
+    assert!(world.run().is_empty());
+    // It is a refresh now, and what is known outlives its failure.
+    world.server.complete(1, Err(Failure::Status(503)));
+    let reason = StaleReason::FetchFailed { class: "unavailable" };
+    let answer = object("5", 1, stale(0, Source::LiveRead, 0, reason));
+    assert_eq!(world.run(), BTreeMap::from([(next, answer)]));
+    assert_eq!(world.server.reads(), [Consistent, ApiServerCache]);
+}
+
+#[test]
+fn a_fetch_that_nobody_waits_for_is_dropped() {
+    let mut world = world();
+    let leader = world.begin("a", "x");
+    let waits = world.begin("a", "x");
+    world.run();
+    world.drop_reader(waits);
+    world.drop_reader(leader);
+    assert_eq!(world.server.fetches(), [("a/x".to_owned(), Consistent, FetchState::Dropped)]);
+    // And nothing of it is left: the next read starts anew.
+    assert!(matches!(world.get("a", "x", thing("5", 1)), Answer::Object(..)));
+    assert_eq!(world.server.reads(), [Consistent, Consistent]);
+}
+
+#[test]
+fn a_reader_that_was_given_the_turn_and_went_away_before_it_ran_strands_nobody() {
+    let mut world = world();
+    let leader = world.begin("a", "x");
+    let gone = world.begin("a", "x");
+    let last = world.begin("a", "x");
+    world.run();
+    // The turn passes to `gone` and from it to `last`, and the fetch with it, before either is polled.
+    world.drop_reader(leader);
+    world.drop_reader(gone);
+    assert!(world.run().is_empty());
+    world.server.complete(0, thing("5", 1));
+    assert_eq!(world.run().into_keys().collect::<Vec<_>>(), [last]);
+    assert_eq!(world.server.fetches().len(), 1);
+}
+
+#[test]
+fn a_refresh_that_is_under_way_does_not_hold_up_readers_for_whom_the_object_is_fresh() {
+    let mut world = world();
+    world.get("a", "x", thing("5", 1));
+    world.advance(TTL);
+    let refreshing = world.begin("a", "x");
+    let waits = world.begin("a", "x");
+    assert!(world.run().is_empty());
+    world.ttl.set(Some(2 * TTL));
+    // Differs from the kubelet, where it would wait for the refresh.
+    let fresh = world.begin("a", "x");
+    assert_eq!(world.run(), BTreeMap::from([(fresh, object("5", 1, confirmed(0, Source::LiveRead)))]));
+    assert_eq!(world.waiting(), [refreshing, waits]);
+    world.server.complete(1, thing("6", 2));
+    assert_eq!(world.run().len(), 2);
+}
+
+#[test]
+fn many_waiters_that_leave_at_once_are_gone() {
+    let mut world = world();
+    let leader = world.begin("a", "x");
+    let readers: Vec<usize> = (0..1000).map(|_| world.begin("a", "x")).collect();
+    world.run();
+    for reader in readers {
+        world.drop_reader(reader);
+    }
+    world.server.complete(0, Err(Failure::Status(503)));
+    assert_eq!(world.run(), BTreeMap::from([(leader, Answer::Failed(Failure::Status(503)))]));
+    assert!(world.server.open().is_empty());
+}
+
+#[test]
+fn a_snapshot_says_what_is_known_and_fetches_nothing() {
+    let mut world = world();
+    world.add_reference("a", "x");
+    world.add_reference("b", "absent");
+    world.add_reference("b", "pending");
+    world.add_reference("b", "untouched");
+    world.get("a", "x", thing("5", 1));
+    world.get("b", "absent", Err(Failure::NotFound));
+    world.begin("b", "pending");
+    world.run();
+    world.advance(TTL + 1);
+    let before = world.server.fetches();
+    let mut all = world.larder.store().snapshot();
+    all.sort_by(|one, other| one.key.cmp(&other.key));
+    let all: Vec<_> = all.into_iter().map(|it| (it.key.to_string(), it.references, it.fetching, it.state)).collect();
+    let expired = stale(0, Source::LiveRead, 60, StaleReason::Expired);
+    assert_eq!(
+        all,
+        [
+            ("a/x".to_owned(), 2, false, ObjectState::Present(expired)),
+            ("b/absent".to_owned(), 1, false, ObjectState::Absent(confirmed(0, Source::LiveRead))),
+            ("b/pending".to_owned(), 1, true, ObjectState::NotFetched),
+            ("b/untouched".to_owned(), 1, false, ObjectState::NotFetched),
+        ]
+    );
+    assert_eq!(world.server.fetches(), before);
+}
+
+/// An object that tells when it is dropped.
+struct Tracked {
+    version: &'static str,
+    _alive: Arc<()>,
+}
+
+impl Object for Tracked {
+    fn resource_version(&self) -> &str {
+        self.version
+    }
+}
+
+#[tokio::test]
+async fn what_is_replaced_withdrawn_or_no_longer_referenced_is_freed_at_once() {
+    let alive = Arc::new(());
+    let objects = || Arc::strong_count(&alive) - 1;
+    let (version, clock) = (Arc::new(Mutex::new(Ok("5"))), VirtualClock::new(Timestamp::ZERO));
+    let (answer, tracker) = (Arc::clone(&version), Arc::clone(&alive));
+    let server = fetch_fn(move |_: &ObjectKey, _: ReadKind| {
+        let outcome = answer.lock().unwrap().map(|version| Arc::new(Tracked { version, _alive: Arc::clone(&tracker) }));
+        ready(outcome)
+    });
+    // The function holds a handle of its own.
+    let objects = || objects() - 1;
+    let store = TtlStore::new(server, clock.clone(), DefaultTtl, TTL);
+    store.add_reference("a", "x", "u");
+    assert!(store.get("a", "x").await.is_ok());
+    assert_eq!(objects(), 1);
+
+    *version.lock().unwrap() = Ok("6");
+    clock.set(Timestamp::from_nanos(TTL.into()));
+    assert!(store.get("a", "x").await.is_ok());
+    assert_eq!(objects(), 1, "the version before was replaced");
+
+    *version.lock().unwrap() = Ok("4");
+    clock.set(Timestamp::from_nanos((2 * TTL).into()));
+    assert!(store.get("a", "x").await.is_ok());
+    assert_eq!(objects(), 1, "the older version was not kept");
+
+    *version.lock().unwrap() = Err(Failure::NotFound);
+    assert!(store.get("a", "x").await.is_err());
+    assert_eq!(objects(), 0, "it does not exist any more");
+
+    *version.lock().unwrap() = Ok("7");
+    assert!(store.get("a", "x").await.is_ok());
+    store.add_reference("a", "x", "v");
+    assert_eq!(objects(), 0, "a new generation began");
+
+    assert!(store.get("a", "x").await.is_ok());
+    store.delete_reference("a", "x", "u");
+    assert_eq!(objects(), 1, "it is still referenced");
+    store.delete_reference("a", "x", "v");
+    assert_eq!(objects(), 0, "the last reference is gone");
+}
+
+fn pod(name: &str, uid: &str, refs: &[(&str, bool)]) -> Pod {
+    Pod {
+        namespace: "a".to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        refs: refs.iter().map(|(name, optional)| ((*name).to_owned(), *optional)).collect(),
+    }
+}
+
+fn names(world: &World, name: &str, uid: &str) -> Vec<(String, bool)> {
+    let mut all = Vec::new();
+    let pod = PodIdentity { namespace: "a", name, uid };
+    world.larder.for_each_reference(pod, |it| all.push((it.name.to_owned(), it.optional)));
+    all
+}
+
+#[test]
+fn registering_again_adds_and_drops_only_what_changed() {
+    let mut world = World::new(TTL);
+    world.larder.register_pod(&pod("p", "u", &[("x", false), ("y", false), ("x", false)]));
+    world.get("a", "x", thing("1", 0));
+    world.get("a", "y", thing("1", 0));
+    for _ in 0..3 {
+        world.larder.register_pod(&pod("p", "u", &[("y", false), ("x", false)]));
+    }
+    assert_eq!((world.larder.references("a", "x"), world.larder.references("a", "y")), (1, 1));
+    world.larder.register_pod(&pod("p", "u", &[("x", false), ("z", false)]));
+    // What stayed was not fetched again.
+    world.get("a", "x", thing("1", 0));
+    assert_eq!(world.server.fetches().len(), 2);
+    assert_eq!(world.get("a", "y", thing("1", 0)), Answer::NotRegistered);
+    assert!(matches!(world.get("a", "z", thing("1", 0)), Answer::Object(..)));
+}
+
+#[test]
+fn unregistering_drops_what_was_registered_whatever_the_caller_passes() {
+    let world = World::new(TTL);
+    world.larder.register_pod(&pod("p", "u", &[("x", false)]));
+    world.larder.register_pod(&pod("q", "v", &[("x", false), ("y", false)]));
+    for _ in 0..2 {
+        world.larder.unregister_pod(&pod("p", "u", &[("y", false)]));
+        assert_eq!((world.larder.references("a", "x"), world.larder.references("a", "y")), (1, 1));
+    }
+    world.larder.unregister(PodIdentity { namespace: "a", name: "q", uid: "v" });
+    assert_eq!((world.larder.references("a", "x"), world.larder.references("a", "y")), (0, 0));
+}
+
+#[test]
+fn a_pod_of_the_same_name_with_another_uid_is_another_pod() {
+    let world = World::new(TTL);
+    world.larder.register_pod(&pod("p", "u1", &[("x", false)]));
+    world.larder.register_pod(&pod("p", "u2", &[("x", false)]));
+    assert_eq!(world.larder.references("a", "x"), 2);
+    world.larder.unregister_pod(&pod("p", "u3", &[("x", false)]));
+    world.larder.unregister_pod(&pod("p", "u1", &[]));
+    assert_eq!(world.larder.references("a", "x"), 1);
+    assert!(!world.larder.is_registered(PodIdentity { namespace: "a", name: "p", uid: "u1" }));
+    assert!(world.larder.is_registered(PodIdentity { namespace: "a", name: "p", uid: "u2" }));
+}
+
+#[test]
+fn a_registered_pod_tells_its_names_and_which_are_optional() {
+    let world = World::new(TTL);
+    let refs = [("y", true), ("x", true), ("x", false), ("z", true), ("z", true)];
+    world.larder.register_pod(&pod("p", "u", &refs));
+    let optional = |x, y, z| vec![("x".to_owned(), x), ("y".to_owned(), y), ("z".to_owned(), z)];
+    assert_eq!(names(&world, "p", "u"), optional(false, true, true));
+    // Only what is optional changes: no reference does.
+    world.larder.register_pod(&pod("p", "u", &[("x", true), ("y", false), ("z", true)]));
+    assert_eq!(names(&world, "p", "u"), optional(true, false, true));
+    assert_eq!(world.larder.references("a", "x"), 1);
+    assert!(names(&world, "p", "other").is_empty());
+
+    world.larder.register_pod(&pod("q", "", &[]));
+    let mut pods = Vec::new();
+    world.larder.for_each_pod(|pod| pods.push(format!("{}/{}/{}", pod.namespace, pod.name, pod.uid)));
+    pods.sort();
+    assert_eq!(pods, ["a/p/u", "a/q/"]);
+}
