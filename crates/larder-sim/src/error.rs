@@ -17,12 +17,12 @@ use std::io;
 #[non_exhaustive]
 pub enum TraceError {
     /// A line is not what it should be.
-    #[error("line {line}: {source}")]
+    #[error("line {line}: {fault}")]
     Line {
         /// Which line, counted from 1.
         line: u64,
         /// What is wrong with it.
-        source: LineError,
+        fault: LineError,
     },
     /// The trace could not be read.
     #[error("line {line}: the trace cannot be read")]
@@ -167,12 +167,12 @@ pub enum LineError {
         field: &'static str,
     },
     /// Not a duration as Go writes them.
-    #[error("field `{field}`: {source}")]
+    #[error("field `{field}`: {fault}")]
     Duration {
         /// Which.
         field: &'static str,
         /// What is wrong.
-        source: DurationError,
+        fault: DurationError,
     },
     /// An operation that this kind of trace does not have.
     #[error("unknown operation \"{op}\" in a trace of kind \"{kind}\"")]

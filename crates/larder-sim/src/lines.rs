@@ -39,7 +39,7 @@ impl<R: BufRead> Lines<R> {
         }
         match self.line.strip_suffix(b"\n") {
             Some(text) => Ok(Some((line, text))),
-            None if read > MAX_LINE => Err(TraceError::Line { line, source: LineError::TooLong { limit: MAX_LINE } }),
+            None if read > MAX_LINE => Err(TraceError::Line { line, fault: LineError::TooLong { limit: MAX_LINE } }),
             None => Ok(Some((line, &self.line))),
         }
     }

@@ -229,7 +229,7 @@ impl<'a> Fields<'a> {
     fn duration(&self, field: Field) -> Result<GoDuration, LineError> {
         string(field, self.need(field)?, "a duration such as \"60s\"")?
             .parse()
-            .map_err(|source| LineError::Duration { field: field.name(), source })
+            .map_err(|fault| LineError::Duration { field: field.name(), fault })
     }
 
     fn strings(&self, field: Field) -> Result<Vec<String>, LineError> {

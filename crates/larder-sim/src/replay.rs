@@ -38,14 +38,14 @@ pub fn replay(input: impl BufRead, output: &mut impl Write) -> Result<u64, Trace
 fn replay_lines(input: impl BufRead, output: &mut impl Write) -> Result<u64, TraceError> {
     let mut lines = Lines::new(input);
     let Some((line, text)) = lines.next()? else {
-        return Err(TraceError::Line { line: 1, source: LineError::NoTrace });
+        return Err(TraceError::Line { line: 1, fault: LineError::NoTrace });
     };
-    let mut replay = Replay::from_header(text).map_err(|source| TraceError::Line { line, source })?;
+    let mut replay = Replay::from_header(text).map_err(|fault| TraceError::Line { line, fault })?;
     let mut result = Vec::new();
     let mut operations = 0;
     while let Some((line, text)) = lines.next()? {
         result.clear();
-        replay.line(text, &mut result).map_err(|source| TraceError::Line { line, source })?;
+        replay.line(text, &mut result).map_err(|fault| TraceError::Line { line, fault })?;
         output.write_all(&result).map_err(TraceError::Write)?;
         operations += 1;
     }

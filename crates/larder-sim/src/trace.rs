@@ -40,12 +40,12 @@ impl Trace {
     pub fn parse(input: impl std::io::BufRead) -> Result<Self, TraceError> {
         let mut lines = Lines::new(input);
         let Some((line, text)) = lines.next()? else {
-            return Err(TraceError::Line { line: 1, source: LineError::NoTrace });
+            return Err(TraceError::Line { line: 1, fault: LineError::NoTrace });
         };
-        let header = parse::header(text).map_err(|source| TraceError::Line { line, source })?;
+        let header = parse::header(text).map_err(|fault| TraceError::Line { line, fault })?;
         let mut ops = Vec::new();
         while let Some((line, text)) = lines.next()? {
-            ops.push(parse::op(header.kind(), text).map_err(|source| TraceError::Line { line, source })?);
+            ops.push(parse::op(header.kind(), text).map_err(|fault| TraceError::Line { line, fault })?);
         }
         Ok(Self { header, ops })
     }

@@ -1,0 +1,150 @@
+//! `larder replay`: a trace on the caches in virtual time, and its results compared with others.
+//!
+//! Exit codes: 0 where the trace was replayed (and gave what was expected), 1 where it gave something else, 2 where the trace
+//! is bad or a file cannot be read. A reader that goes away ends it quietly.
+
+mod compare;
+
+use crate::output;
+use anyhow::Context as _;
+use compare::Comparison;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use larder_sim::TraceError;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// The trace is bad, or a file cannot be read.
+const BAD: u8 = 2;
+
+/// Bytes that are read and written at once.
+const BUFFER: usize = 1 << 17;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 where the trace was replayed, 1 where its results differ from EXPECTED, 2 where the trace is bad.
+
+Examples:
+  larder replay trace.jsonl > results.jsonl
+  larder replay trace.jsonl --compare results.jsonl
+  zcat trace.jsonl.gz | larder replay -")]
+pub(crate) struct Args {
+    /// The trace: JSON objects, one a line; `-` for standard input
+    #[arg(value_name = "FILE")]
+    trace: PathBuf,
+
+    /// Print no results, but where they differ from the lines of this file, compared as JSON values
+    #[arg(long, value_name = "EXPECTED")]
+    compare: Option<PathBuf>,
+}
+
+/// Runs the command.
+#[allow(clippy::needless_pass_by_value)] // As every command's.
+pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let replayed = match &args.compare {
+        None => print(&args.trace),
+        Some(expected) => compare(&args.trace, expected),
+    };
+    replayed.or_else(|error| {
+        if output::is_broken_pipe(&error) {
+            return Err(error);
+        }
+        output::complain(&output::error_line(&error));
+        Ok(ExitCode::from(BAD))
+    })
+}
+
+/// Prints the results.
+fn print(trace: &Path) -> anyhow::Result<ExitCode> {
+    // On a terminal the results themselves show how far it is.
+    let input = Input::open(trace, !io::stdout().is_terminal())?;
+    let mut results = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+    input.replay(&mut results)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints where the results differ from those expected.
+fn compare(trace: &Path, expected: &Path) -> anyhow::Result<ExitCode> {
+    anyhow::ensure!(
+        !(is_standard_input(trace) && is_standard_input(expected)),
+        "FILE and EXPECTED cannot both be standard input"
+    );
+    let (expected_input, _) = open(expected)?;
+    let mut comparison = Comparison::new(BufReader::with_capacity(BUFFER, expected_input));
+    let input = Input::open(trace, true)?;
+    let replayed = input.replay(&mut comparison);
+    let outcome = match (replayed, comparison.failure()) {
+        (_, Some(failure)) => Err(failure).with_context(|| format!("cannot read {}", name(expected))),
+        (Err(_), None) if comparison.has_enough() => Ok(()),
+        (replayed, None) => replayed.map(|_| ()),
+    };
+    let report = comparison.finish(outcome.is_ok()).with_context(|| format!("cannot read {}", name(expected)))?;
+    output::print(report.text.as_bytes())?;
+    outcome?;
+    if report.differs {
+        return Ok(ExitCode::FAILURE);
+    }
+    output::print(format!("{} lines, as in {}\n", report.lines, name(expected)).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A trace to be read, with its name and how far it is.
+struct Input {
+    name: String,
+    reader: BufReader<Box<dyn Read>>,
+    progress: ProgressBar,
+}
+
+impl Input {
+    fn open(path: &Path, show_progress: bool) -> anyhow::Result<Self> {
+        let (reader, length) = open(path)?;
+        let progress = if show_progress { progress(length) } else { ProgressBar::hidden() };
+        let reader: Box<dyn Read> = Box::new(progress.wrap_read(reader));
+        Ok(Self { name: name(path), reader: BufReader::with_capacity(BUFFER, reader), progress })
+    }
+
+    /// Runs the trace; an error names it.
+    fn replay(self, results: &mut impl io::Write) -> anyhow::Result<u64> {
+        let replayed = larder_sim::replay(self.reader, results);
+        self.progress.finish_and_clear();
+        replayed.map_err(|error| match error {
+            TraceError::Write(source) => anyhow::Error::new(source).context("cannot write the results"),
+            error => anyhow::Error::new(error).context(self.name),
+        })
+    }
+}
+
+/// A progress bar on standard error, if that is a terminal.
+fn progress(length: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
+    let template = match length {
+        Some(_) => "{bar:40} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left",
+        None => "{spinner} {bytes}, {binary_bytes_per_sec}",
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+fn name(path: &Path) -> String {
+    if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+/// The file and its length, if it has one that is known.
+fn open(path: &Path) -> anyhow::Result<(Box<dyn Read>, Option<u64>)> {
+    if is_standard_input(path) {
+        return Ok((Box::new(io::stdin().lock()), None));
+    }
+    let context = || format!("cannot open {}", name(path));
+    let file = File::open(path).with_context(context)?;
+    let metadata = file.metadata().with_context(context)?;
+    // A pipe or a device has no length that would say anything.
+    let length = metadata.is_file().then_some(metadata.len());
+    Ok((Box::new(file), length))
+}
