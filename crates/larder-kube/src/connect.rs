@@ -140,10 +140,13 @@ impl Origin {
 /// Why credentials could not be had. The output of a plugin is left out, it may hold them.
 pub(crate) fn credentials(error: &AuthError) -> String {
     match error {
-        AuthError::AuthExecRun { cmd, out } => {
-            format!("the credential plugin {cmd:?} ended with {}; run it by hand to see why", out.status)
+        // Its command line has the environment that it was given.
+        AuthError::AuthExecRun { out, .. } => {
+            format!("the user's exec credential plugin ended with {}; run it by hand to see why", out.status)
         }
-        AuthError::AuthExecParse(_) => "the credential plugin's output is not an ExecCredential".to_owned(),
+        AuthError::AuthExecParse(_) => {
+            "the output of the user's exec credential plugin is not an ExecCredential".to_owned()
+        }
         other => causes(other),
     }
 }

@@ -22,6 +22,7 @@ mod options;
 mod pod;
 mod reflector;
 pub mod source;
+mod strict;
 mod text;
 
 pub use client::{KubeClient, NodeCheck};

@@ -7,6 +7,7 @@
 use crate::client::{KubeClient, refusal};
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::object::Kind;
+use crate::strict::Strict;
 use crate::text::Borrowed;
 use bytes::{Bytes, BytesMut};
 use http::Method;
@@ -62,15 +63,16 @@ pub(crate) async fn list(
             Err(error) => return Err(error),
         };
         let bad = |problem| KubeError::decode(scope.target.clone(), problem);
-        let page: Page<'_> = serde_json::from_slice(&page).map_err(|error| bad(error.into()))?;
+        let Strict(page): Strict<Page<'_>> = serde_json::from_slice(&page).map_err(|error| bad(error.into()))?;
         if page.kind.0.strip_suffix("List") != Some(scope.kind.as_str()) {
             return Err(bad(DecodeProblem::Other { field: "kind", wants: "a list of them" }));
         }
+        let Strict(meta) = page.metadata;
         for raw in page.items.unwrap_or_default() {
             take(Item::Raw(raw.get().as_bytes()))?;
         }
-        if page.metadata.continue_.0.is_empty() {
-            let version = page.metadata.resource_version.0.into_owned();
+        if meta.continue_.0.is_empty() {
+            let version = meta.resource_version.0.into_owned();
             // Without it a watch would begin anywhere.
             return if version.is_empty() {
                 Err(bad(DecodeProblem::Missing("metadata.resourceVersion")))
@@ -78,7 +80,7 @@ pub(crate) async fn list(
                 Ok(version)
             };
         }
-        token = page.metadata.continue_.0.into_owned();
+        token = meta.continue_.0.into_owned();
     }
 }
 
@@ -87,7 +89,7 @@ struct Page<'a> {
     #[serde(borrow, default)]
     kind: Borrowed<'a>,
     #[serde(borrow)]
-    metadata: PageMeta<'a>,
+    metadata: Strict<PageMeta<'a>>,
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -213,17 +215,17 @@ impl Watch {
         #[derive(Deserialize)]
         struct Bookmark<'a> {
             #[serde(borrow)]
-            metadata: PageMeta<'a>,
+            metadata: Strict<PageMeta<'a>>,
         }
         let bad = |problem| KubeError::decode(self.target.clone(), problem);
-        let wire: Wire<'_> = serde_json::from_slice(line).map_err(|error| bad(error.into()))?;
+        let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(line).map_err(|error| bad(error.into()))?;
         let object = wire.object.get().as_bytes();
         match wire.type_.0.as_ref() {
             "ADDED" | "MODIFIED" => Ok(Event::Set(line.slice_ref(object))),
             "DELETED" => Ok(Event::Deleted(line.slice_ref(object))),
             "BOOKMARK" => {
                 let bookmark: Bookmark<'_> = serde_json::from_slice(object).map_err(|error| bad(error.into()))?;
-                Ok(Event::Bookmark(bookmark.metadata.resource_version.0.into_owned()))
+                Ok(Event::Bookmark(bookmark.metadata.0.resource_version.0.into_owned()))
             }
             "ERROR" => Err(refusal(&self.target, 200, None, object, self.client.options().retry_after_max)),
             _ => Err(bad(DecodeProblem::Other { field: "type", wants: "an event's" })),

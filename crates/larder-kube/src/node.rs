@@ -3,6 +3,7 @@
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::object::{Kind, KubeObject};
 use crate::source::{Held, SourceReader};
+use crate::strict::Strict;
 use crate::text::{Borrowed, Text};
 use larder_objects::{Ttl, ttl_from_annotation};
 use serde::Deserialize;
@@ -36,7 +37,7 @@ impl Node {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, DecodeProblem> {
         let object = KubeObject::parse(Kind::Node, json)?;
         let wire: Wire<'_> = serde_json::from_slice(object.json())?;
-        let ttl = wire.metadata.annotations.and_then(|all| all.ttl).map(|value| Text::of(object.json(), &value));
+        let ttl = wire.metadata.0.annotations.and_then(|all| all.0.ttl).map(|value| Text::of(object.json(), &value));
         Ok(Self { object, ttl })
     }
 
@@ -102,13 +103,13 @@ impl Ttl for SourceReader<Node> {
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow)]
-    metadata: WireMeta<'a>,
+    metadata: Strict<WireMeta<'a>>,
 }
 
 #[derive(Deserialize)]
 struct WireMeta<'a> {
     #[serde(borrow)]
-    annotations: Option<Annotations<'a>>,
+    annotations: Option<Strict<Annotations<'a>>>,
 }
 
 #[derive(Deserialize)]

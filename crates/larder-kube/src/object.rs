@@ -13,6 +13,7 @@
 //! The buffers of TLS and HTTP that the bytes came through belong to those libraries and are not overwritten.
 
 use crate::error::{DecodeProblem, KubeError, Target};
+use crate::strict::Strict;
 use crate::text::{Borrowed, Text};
 use bytes::Bytes;
 use larder_objects::ObjectKey;
@@ -131,15 +132,15 @@ impl KubeObject {
     }
 
     pub(crate) fn parse(kind: Kind, given: &[u8]) -> Result<Self, DecodeProblem> {
-        let head: Head<'_> = serde_json::from_slice(given)?;
+        let Strict(head): Strict<Head<'_>> = serde_json::from_slice(given)?;
         for (field, has, wants) in [("kind", &head.kind, kind.as_str()), ("apiVersion", &head.api_version, "v1")] {
             if !has.0.is_empty() && has.0 != wants {
                 return Err(DecodeProblem::Other { field, wants });
             }
         }
         let json = Self::keep(kind, given, &head);
-        let wire: Wire<'_> = serde_json::from_slice(&json)?;
-        let meta = wire.metadata;
+        let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(&json)?;
+        let Strict(meta) = wire.metadata;
         if meta.name.0.is_empty() {
             return Err(DecodeProblem::Missing("metadata.name"));
         }
@@ -315,7 +316,7 @@ struct Head<'a> {
 #[serde(rename_all = "camelCase")]
 struct Wire<'a> {
     #[serde(borrow)]
-    metadata: WireMeta<'a>,
+    metadata: Strict<WireMeta<'a>>,
     #[serde(borrow, default, rename = "type")]
     type_: Borrowed<'a>,
     immutable: Option<bool>,
@@ -385,3 +386,6 @@ impl<'de> Deserialize<'de> for Entries {
         deserializer.deserialize_map(Map)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::object::{Kind, KubeObject};
 use crate::source::Held;
+use crate::strict::Strict;
 use crate::text::{Borrowed, Text};
 use serde::Deserialize;
 use std::fmt;
@@ -106,12 +107,15 @@ impl Pod {
     pub(crate) fn parse(json: &[u8]) -> Result<Self, DecodeProblem> {
         let object = KubeObject::parse(Kind::Pod, json)?;
         let wire: Wire<'_> = serde_json::from_slice(object.json())?;
-        let annotations = wire.metadata.annotations.unwrap_or_default();
+        let Strict(meta) = wire.metadata;
+        let annotations = meta.annotations.map(|Strict(all)| all).unwrap_or_default();
+        let spec = wire.spec.map(|Strict(spec)| spec).unwrap_or_default();
+        let status = wire.status.map(|Strict(status)| status).unwrap_or_default();
         Ok(Self {
             mirrored_uid: Text::of(object.json(), &annotations.mirror),
-            node_name: Text::of(object.json(), &wire.spec.unwrap_or_default().node_name),
-            phase: Phase::of(&wire.status.unwrap_or_default().phase.0),
-            is_deleting: wire.metadata.deletion_timestamp.is_some(),
+            node_name: Text::of(object.json(), &spec.node_name),
+            phase: Phase::of(&status.phase.0),
+            is_deleting: meta.deletion_timestamp.is_some(),
             object,
         })
     }
@@ -192,18 +196,18 @@ impl fmt::Debug for Pod {
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow)]
-    metadata: WireMeta<'a>,
+    metadata: Strict<WireMeta<'a>>,
     #[serde(borrow)]
-    spec: Option<WireSpec<'a>>,
+    spec: Option<Strict<WireSpec<'a>>>,
     #[serde(borrow)]
-    status: Option<WireStatus<'a>>,
+    status: Option<Strict<WireStatus<'a>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireMeta<'a> {
     #[serde(borrow)]
-    annotations: Option<Annotations<'a>>,
+    annotations: Option<Strict<Annotations<'a>>>,
     deletion_timestamp: Option<serde::de::IgnoredAny>,
 }
 

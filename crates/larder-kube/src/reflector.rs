@@ -189,15 +189,14 @@ impl<T: Held> Reflector<T> {
                 self.client.note_pod(pod.object().namespace());
             }
         }
+        self.answered();
         self.writer.replace(all);
         Ok(version)
     }
 
     async fn watch(&mut self, watched: &mut Watched) -> Result<End, KubeError> {
         let mut watch = Watch::begin(&self.client, &self.scope, &watched.at).await?;
-        if self.reader.status().failures > 0 {
-            tracing::info!(target = %self.scope.target, "the API server answers again");
-        }
+        self.answered();
         self.writer.watching();
         loop {
             let event = match watch.next().await? {
@@ -254,6 +253,12 @@ impl<T: Held> Reflector<T> {
             }
         }
         Ok(version)
+    }
+
+    fn answered(&self) {
+        if self.reader.status().failures > 0 {
+            tracing::info!(target = %self.scope.target, "the API server answers again");
+        }
     }
 
     fn failed(&mut self, error: KubeError) {

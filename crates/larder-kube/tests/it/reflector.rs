@@ -1,0 +1,417 @@
+//! List and watch, and every way in which they go wrong.
+
+use crate::fake::{Answer, Fake, Feed, later, ok, pod, pods, raw, status, until};
+use larder_clock::{Clock, TokioClock};
+use larder_kube::{KubeOptions, NodeSource, Pod, PodSource, SourceReader};
+use larder_objects::{FreshState, Source, StaleReason, Ttl};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+fn follow(fake: &Fake, options: KubeOptions) -> (SourceReader<Pod>, AbortOnDropHandle<()>) {
+    let source = PodSource::new(fake.client(options), "n1", TokioClock::new()).unwrap();
+    let reader = source.reader();
+    (reader, AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new()))))
+}
+
+fn names(reader: &SourceReader<Pod>) -> Vec<String> {
+    reader.list().iter().map(|pod| pod.name().to_owned()).collect()
+}
+
+fn event(name: &str, version: &str) -> Value {
+    let mut pod = pod(name, version);
+    pod["kind"] = "Pod".into();
+    pod["apiVersion"] = "v1".into();
+    pod
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_lists_consistently_and_watches_from_there() {
+    let (_feed, watch) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "3"), pod("b", "7")])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    assert!(!reader.status().synced && reader.freshness().is_none());
+    assert!(reader.synced().await);
+    let asked = fake.until_asked(2).await;
+    assert_eq!(asked[0].path, "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&limit=250");
+    let watch = &asked[1].path;
+    let timeout = watch
+        .strip_prefix(
+            "/api/v1/pods?watch=true&allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1&resourceVersion=10&timeoutSeconds=",
+        )
+        .unwrap_or_else(|| panic!("{watch}"));
+    assert!((1800..3600).contains(&timeout.parse::<u32>().unwrap()));
+
+    assert_eq!(names(&reader), ["a", "b"]);
+    let a = reader.get("web", "a").unwrap();
+    assert_eq!((a.uid(), a.resource_version(), a.node_name()), ("uid-a", "3", "n1"));
+    assert!(reader.get_by_runtime_uid("uid-b").is_some_and(|b| b.name() == "b"));
+    // The list's items have no kind; what is served has, and keeps what larder does not know.
+    let json: Value = serde_json::from_slice(a.json()).unwrap();
+    assert_eq!((&json["kind"], &json["apiVersion"]), (&"Pod".into(), &"v1".into()));
+    assert!(std::str::from_utf8(a.json()).unwrap().contains("\"fieldOfTheFuture\":[1,2.5]"));
+    until(|| reader.status().watches == 1).await;
+    let status = reader.status();
+    assert_eq!((status.lists, status.objects, status.failures), (1, 2, 0));
+    assert!(status.connected && status.last_fault.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_change_the_map_in_order() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "3"), pod("b", "7")])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    feed.event("ADDED", &event("c", "11")).await;
+    let mut done = event("a", "12");
+    done["status"]["phase"] = "Succeeded".into();
+    feed.event("MODIFIED", &done).await;
+    feed.event("DELETED", &event("b", "13")).await;
+    until(|| names(&reader) == ["a", "c"]).await;
+    assert!(reader.get("web", "a").unwrap().is_terminal());
+    assert!(reader.get_by_runtime_uid("uid-b").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_may_come_in_pieces_and_several_at_once() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    let line = |name, version| format!("{}\r\n\n", json!({"type": "ADDED", "object": event(name, version)}));
+    for byte in line("a", "11").chars() {
+        feed.text(&byte.to_string()).await;
+    }
+    feed.text(&(line("b", "12") + &line("c", "13"))).await;
+    until(|| names(&reader) == ["a", "b", "c"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_goes_on_where_it_was() {
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[])), watch, again]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    feed.event("ADDED", &event("a", "11")).await;
+    feed.bookmark("25").await;
+    drop(feed);
+    let asked = fake.until_asked(3).await;
+    assert!(asked[2].is_watch() && asked[2].path.contains("&resourceVersion=25&"), "{}", asked[2].path);
+    assert!(reader.status().connected && reader.status().last_fault.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_link_makes_it_stale_until_it_watches_again() {
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch, Answer::Break, status(503, "", ""), again]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    fake.until_asked(2).await;
+    feed.text("{\"type\":\"ADDED\",\"obj").await;
+    feed.cut().await;
+    until(|| reader.status().failures == 2).await;
+    let freshness = reader.freshness().unwrap();
+    assert_eq!(freshness.source, Source::Watch);
+    assert!(matches!(
+        freshness.state,
+        FreshState::Stale { since, reason: StaleReason::FetchFailed { class: "unreachable" } } if since >= freshness.confirmed_at
+    ));
+    assert_eq!(names(&reader), ["a"]);
+    until(|| reader.status().connected).await;
+    assert!(reader.freshness().unwrap().is_fresh());
+    let asked = fake.asked();
+    // It goes on where it was, and does not list again.
+    assert!(asked.len() == 5 && asked[2..].iter().all(|asked| asked.path.contains("&resourceVersion=10&")));
+    let fault = reader.status().last_fault.unwrap();
+    assert_eq!(fault.class, "server_error");
+    assert!(fault.error.to_string().starts_with("pods of node n1: the API server answered 503"), "{}", fault.error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_is_listed_anew_and_what_is_gone_is_gone() {
+    for by_event in [true, false] {
+        let (feed, watch) = Feed::new();
+        let (_second, again) = Feed::new();
+        let relist = ok(&pods("30", &[pod("b", "29")]));
+        let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch]);
+        if !by_event {
+            fake.push(status(410, "Expired", "too old resource version"));
+        }
+        fake.push(relist);
+        fake.push(again);
+        let (reader, _run) = follow(&fake, KubeOptions::default());
+        fake.until_asked(2).await;
+        let before = tokio::time::Instant::now();
+        if by_event {
+            let expired =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired"});
+            feed.event("ERROR", &expired).await;
+        } else {
+            feed.bookmark("11").await;
+            drop(feed);
+        }
+        until(|| names(&reader) == ["b"]).await;
+        assert!(before.elapsed() < Duration::from_secs(1), "it is the way of things, not a failure");
+        assert!(reader.status().last_fault.is_none());
+        let asked = fake.until_asked(if by_event { 4 } else { 5 }).await;
+        assert!(asked.last().unwrap().path.contains("&resourceVersion=30&"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_know_its_own_lists_version_is_left_alone_for_a_while() {
+    let fake = Fake::default();
+    for _ in 0..10 {
+        fake.push(ok(&pods("10", &[])));
+        fake.push(status(410, "Expired", ""));
+    }
+    let (_reader, _run) = follow(&fake, KubeOptions::default());
+    let asked = fake.until_asked(20).await;
+    let lists: Vec<_> = asked.iter().filter(|asked| !asked.is_watch()).map(|asked| asked.at).collect();
+    assert!(lists[9] - lists[0] > Duration::from_mins(1), "the pauses grow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_grow_to_the_limit_and_no_further() {
+    let fake = Fake::new((0..20).map(|_| status(500, "InternalError", "")));
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    let asked = fake.until_asked(20).await;
+    let pauses: Vec<Duration> = asked.windows(2).map(|pair| pair[1].at - pair[0].at).collect();
+    assert!(pauses[0] <= Duration::from_millis(510), "{pauses:?}");
+    assert!(
+        pauses[10..].iter().all(|pause| *pause >= Duration::from_secs(15) && *pause <= Duration::from_secs(31)),
+        "{pauses:?}"
+    );
+    // Some chance in them, so that a thousand nodes do not come back at once.
+    assert!(pauses[10..].windows(2).any(|pair| pair[0] != pair[1]), "{pauses:?}");
+    assert!(!reader.status().synced && reader.status().failures >= 19);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_respected() {
+    let (_feed, watch) = Feed::new();
+    let fake = Fake::new([later(429, 9), ok(&pods("10", &[])), later(429, 20), watch]);
+    let (_reader, _run) = follow(&fake, KubeOptions::default());
+    let asked = fake.until_asked(4).await;
+    for (before, after, seconds) in [(0, 1, 9), (2, 3, 20)] {
+        let pause = asked[after].at - asked[before].at;
+        let (least, most) = (Duration::from_secs(seconds), Duration::from_secs(seconds * 5 / 4 + 1));
+        assert!(pause >= least && pause <= most, "{pause:?}");
+    }
+    assert!(asked[3].is_watch());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_cannot_be_read_changes_nothing() {
+    let list = pods("10", &[pod("a", "3")]).to_string();
+    let bad = [
+        list[..list.len() - 5].to_owned(),
+        "<html>".to_owned(),
+        "{}".to_owned(),
+        list.replace("PodList", "SecretList"),
+        list.replace("\"metadata\":{\"resourceVersion\":\"10\"}", "\"metadata\":{}"),
+        list.replace("\"name\":\"a\",", ""),
+    ];
+    let fake = Fake::new(bad.iter().map(|body| raw(body)));
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    until(|| reader.status().failures as usize == bad.len()).await;
+    assert!(!reader.status().synced && reader.list().is_empty());
+    assert_eq!(reader.status().last_fault.unwrap().class, "decode");
+    let (_feed, watch) = Feed::new();
+    fake.push(Answer::Break);
+    fake.push(ok(&pods("10", &[pod("a", "3")])));
+    fake.push(watch);
+    // The hanging request of before has its deadline first.
+    until(|| names(&reader) == ["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_leads_to_a_new_list() {
+    let broken = [
+        "nonsense\n".to_owned(),
+        "{\"type\":\"ADDED\",\"object\":{\"metadata\":{}}}\n".to_owned(),
+        "{\"type\":\"SHRUGGED\",\"object\":{}}\n".to_owned(),
+        format!("{}\n", json!({"type": "ADDED", "object": {"kind": "Secret", "metadata": {"name": "x"}}})),
+        "x".repeat(2000),
+    ];
+    for line in broken {
+        let (feed, watch) = Feed::new();
+        let (_second, again) = Feed::new();
+        let fake = Fake::new([ok(&pods("10", &[])), watch, ok(&pods("12", &[pod("a", "11")])), again]);
+        let (reader, _run) = follow(&fake, KubeOptions { max_object_bytes: 500, ..KubeOptions::default() });
+        feed.text(&line).await;
+        until(|| names(&reader) == ["a"]).await;
+        assert!(!fake.asked()[2].is_watch());
+        assert_eq!(reader.status().last_fault.unwrap().class, "decode");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_link_is_noticed_and_all_is_listed_again() {
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[])), watch, ok(&pods("40", &[pod("a", "39")])), again]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    let watched = fake.until_asked(2).await[1].at;
+    tokio::time::advance(Duration::from_secs(100)).await;
+    feed.bookmark("20").await;
+    let asked = fake.until_asked(4).await;
+    let silence = asked[2].at - watched;
+    assert!(silence >= Duration::from_secs(250) && silence <= Duration::from_secs(252), "{silence:?}");
+    feed.closed().await;
+    assert_eq!(names(&reader), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_that_go_back_lead_to_a_new_list() {
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([ok(&pods("1000", &[pod("a", "900")])), watch, ok(&pods("50", &[pod("b", "49")])), again]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    fake.until_asked(2).await;
+    feed.event("MODIFIED", &event("a", "40")).await;
+    until(|| names(&reader) == ["b"]).await;
+    assert!(fake.until_asked(4).await[3].path.contains("&resourceVersion=50&"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_list_has_a_deadline() {
+    let (_feed, watch) = Feed::new();
+    let fake = Fake::new([Answer::Hang, ok(&pods("10", &[])), Answer::Hang, watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    let asked = fake.until_asked(4).await;
+    assert!((60..62).contains(&(asked[1].at - asked[0].at).as_secs()));
+    assert!((30..32).contains(&(asked[3].at - asked[2].at).as_secs()));
+    assert_eq!(reader.status().last_fault.unwrap().class, "timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_closes_at_once_is_not_begun_in_a_loop() {
+    let fake = Fake::new([ok(&pods("10", &[]))]);
+    for _ in 0..10 {
+        fake.push(raw(""));
+    }
+    let (_reader, _run) = follow(&fake, KubeOptions::default());
+    let asked = fake.until_asked(10).await;
+    assert!(asked[9].at - asked[1].at > Duration::from_secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
+    let page = |items: &[Value], token: &str| json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "10", "continue": token}, "items": items});
+    let (_feed, watch) = Feed::new();
+    let fake = Fake::new([
+        ok(&page(&[pod("a", "1")], "to/ken=")),
+        status(410, "Expired", ""),
+        ok(&page(&[pod("b", "1")], "second")),
+        ok(&page(&[pod("c", "2")], "")),
+        watch,
+    ]);
+    let (reader, _run) = follow(&fake, KubeOptions { page_size: 1, ..KubeOptions::default() });
+    assert!(reader.synced().await);
+    assert_eq!(names(&reader), ["b", "c"]);
+    let paths = fake.paths();
+    assert!(paths[0].ends_with("&limit=1") && paths[1].ends_with("&limit=1&continue=to%2Fken%3D"));
+    assert!(paths[2].ends_with("n1") && paths[3].ends_with("n1&continue=second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_other_nodes_are_passed_over() {
+    let (feed, watch) = Feed::new();
+    let mut other = pod("other", "2");
+    other["spec"]["nodeName"] = "n2".into();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "1"), other])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    let mut foreign = event("foreign", "11");
+    foreign["spec"]["nodeName"] = "n2".into();
+    feed.event("ADDED", &foreign).await;
+    feed.event("ADDED", &event("b", "12")).await;
+    until(|| names(&reader) == ["a", "b"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mirror_pod_is_known_by_the_static_pods_uid() {
+    let (_feed, watch) = Feed::new();
+    let mut mirror = pod("static-n1", "1");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "0123456789abcdef"});
+    let fake = Fake::new([ok(&pods("10", &[mirror])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    reader.synced().await;
+    let found = reader.get_by_runtime_uid("0123456789abcdef").unwrap();
+    assert!(
+        found.is_mirror() && found.uid() == "uid-static-n1" && reader.get_by_runtime_uid("uid-static-n1").is_none()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_it_hangs_up_and_leaves_what_was_known_as_stale() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "1")])), watch]);
+    let clock = TokioClock::new();
+    let source = PodSource::new(fake.client(KubeOptions::default()), "n1", clock).unwrap();
+    let reader = source.reader();
+    let cancelled = CancellationToken::new();
+    let run = tokio::spawn(source.run(cancelled.clone()));
+    until(|| reader.status().watches == 1).await;
+    tokio::time::advance(Duration::from_secs(5)).await;
+    cancelled.cancel();
+    run.await.unwrap();
+    feed.closed().await;
+    assert_eq!(names(&reader), ["a"]);
+    assert!(matches!(
+        reader.freshness().unwrap().state,
+        FreshState::Stale { since, reason: StaleReason::FetchFailed { class: "stopped" } } if since == clock.now()
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_nodes_annotation_is_the_ttl() {
+    let (feed, watch) = Feed::new();
+    let node = |version: &str, ttl: Value| {
+        json!({"kind": "Node", "apiVersion": "v1",
+            "metadata": {"name": "n1", "resourceVersion": version, "annotations": {"node.alpha.kubernetes.io/ttl": ttl}}})
+    };
+    let list = json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": [node("4", "15".into())]});
+    let fake = Fake::new([ok(&list), watch]);
+    let source = NodeSource::new(fake.client(KubeOptions::default()), "n1", TokioClock::new()).unwrap();
+    let reader = source.reader();
+    assert_eq!(reader.object_ttl(), None);
+    let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+    until(|| reader.object_ttl() == Some(15_000_000_000)).await;
+    assert_eq!(fake.paths()[0], "/api/v1/nodes?fieldSelector=metadata.name%3Dn1&limit=250");
+    feed.event("MODIFIED", &node("6", "0".into())).await;
+    until(|| reader.object_ttl() == Some(0)).await;
+    feed.event("MODIFIED", &node("7", "soon".into())).await;
+    until(|| reader.object_ttl().is_none()).await;
+    assert_eq!(reader.node().unwrap().resource_version(), "7");
+    feed.event("MODIFIED", &node("8", "-1".into())).await;
+    until(|| reader.object_ttl() == Some(-1_000_000_000)).await;
+    feed.event("DELETED", &node("9", "1".into())).await;
+    until(|| reader.object_ttl().is_none()).await;
+    assert!(reader.node().is_none() && reader.status().synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_would_be_another_selector_are_refused() {
+    for name in ["", "a,b", "a=b", "a/b", "..", "a!"] {
+        let client = Fake::default().client(KubeOptions::default());
+        assert!(PodSource::new(client, name, TokioClock::new()).is_err(), "{name:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
+    use larder_objects::{Fetch, ObjectKey, ReadKind};
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[])), watch]);
+    let client = fake.client(KubeOptions::default());
+    let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+    let reader = source.reader();
+    let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+    fake.until_asked(2).await;
+    feed.event("ADDED", &event("a", "11")).await;
+    until(|| names(&reader) == ["a"]).await;
+    fake.push(status(403, "Forbidden", ""));
+    fake.push(ok(&crate::fake::secret("web", "tls", "1")));
+    let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
+    fetcher.fetch(&ObjectKey::new("web", "tls"), ReadKind::Consistent).await.unwrap();
+}
