@@ -140,7 +140,8 @@ impl FetchLog {
             unavailable: false,
         });
         failure.count = failure.count.saturating_add(1);
-        let pause = self.backoff.pause(failure.count).max(error.retry_after().unwrap_or_default().min(self.backoff.max));
+        let pause =
+            self.backoff.pause(failure.count).max(error.retry_after().unwrap_or_default().min(self.backoff.max));
         failure.retry_at = at + pause;
         failure.why = why;
         failure.class = error.class();

@@ -292,19 +292,19 @@ impl Node {
         Ok((freshness, why))
     }
 
-    /// What the container runtime says of the pod that it knows by this UID.
+    /// What the container runtime says of the pod that it knows by this UID; a pod that it does not have is not
+    /// [there](PodStatusRead::is_there).
     ///
     /// # Errors
     ///
-    /// [`ReadError::NotFound`] where the runtime does not have it, [`ReadError::Unknown`] where it has not been listed
-    /// yet, [`ReadError::NotServed`] without a runtime.
+    /// [`ReadError::Unknown`] where the runtime has not been listed yet, [`ReadError::NotServed`] without one.
     pub fn pod_status(&self, uid: &PodUid) -> Result<PodStatusRead, ReadError> {
         let runtime = self.runtime()?;
         let read = runtime.read(uid);
-        if read.is_there {
-            return Ok(read);
+        if !read.is_there && !runtime.has_relisted() {
+            return Err(not_relisted(runtime, format!("the status of pod \"{uid}\"")));
         }
-        Err(self.no_such_pod(runtime, "", &uid.to_string(), read.freshness))
+        Ok(read)
     }
 
     /// What the container runtime says of every pod.
@@ -315,7 +315,7 @@ impl Node {
     pub fn pod_statuses(&self) -> Result<Vec<PodStatusRead>, ReadError> {
         let runtime = self.runtime()?;
         if !runtime.has_relisted() {
-            return Err(self.not_relisted(runtime, "containers".to_owned()));
+            return Err(not_relisted(runtime, "containers".to_owned()));
         }
         Ok(runtime.read_all())
     }
@@ -369,22 +369,6 @@ impl Node {
         })
     }
 
-    fn no_such_pod(&self, runtime: &RuntimeSide, namespace: &str, name: &str, at: Option<Freshness>) -> ReadError {
-        let Some(freshness) = at.filter(|_| runtime.has_relisted()) else {
-            return self.not_relisted(runtime, format!("pod \"{name}\""));
-        };
-        ReadError::NotFound { kind: Kind::Pod, namespace: namespace.to_owned(), name: name.to_owned(), freshness }
-    }
-
-    #[expect(clippy::unused_self, reason = "one of a family of methods that make errors")]
-    fn not_relisted(&self, runtime: &RuntimeSide, what: String) -> ReadError {
-        let why = runtime.failure().map_or_else(
-            || "the container runtime is being listed for the first time".to_owned(),
-            |error| error.to_string(),
-        );
-        ReadError::Unknown { what, why, retry_after: RETRY }
-    }
-
     /// Waits until every source has answered once, or failed once.
     ///
     /// # Cancel safety
@@ -402,6 +386,14 @@ impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+fn not_relisted(runtime: &RuntimeSide, what: String) -> ReadError {
+    let why = runtime.failure().map_or_else(
+        || "the container runtime is being listed for the first time".to_owned(),
+        |error| error.to_string(),
+    );
+    ReadError::Unknown { what, why, retry_after: RETRY }
 }
 
 /// The sources, before they run.
@@ -473,7 +465,5 @@ fn runtime_side(config: &Config, clock: MonotonicClock) -> Result<Option<Runtime
         RuntimeEndpoint::WellKnown => None,
         RuntimeEndpoint::At(endpoint) => Some(endpoint.as_str()),
     };
-    RuntimeSide::new(endpoint, config.pleg.clone(), CriOptions::default(), clock)
-        .map(Some)
-        .map_err(StartError::Runtime)
+    RuntimeSide::new(endpoint, config.pleg.clone(), CriOptions::default(), clock).map(Some).map_err(StartError::Runtime)
 }

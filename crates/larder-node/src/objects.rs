@@ -168,8 +168,7 @@ where
     pub(crate) fn new(parts: Parts<F, C>) -> Self {
         let log = Arc::new(FetchLog::new(parts.policy.backoff));
         let observer: Arc<dyn FetchObserver> = Arc::clone(&parts.metrics) as _;
-        let fetch =
-            Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
+        let fetch = Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
         let default_ttl = i64::try_from(parts.default_ttl.as_nanos()).unwrap_or(i64::MAX);
         let store = TtlStore::new(fetch, parts.clock.clone(), parts.ttl.clone(), default_ttl);
         Self {
@@ -405,13 +404,7 @@ where
         };
         let freshness = Freshness { state, ..confirmed };
         let Some(object) = object else { return Err(self.not_found(key, freshness)) };
-        Ok(Answer {
-            object,
-            freshness,
-            fresh_until: Some(fresh_until),
-            outcome,
-            why: Some(failure.why.to_string()),
-        })
+        Ok(Answer { object, freshness, fresh_until: Some(fresh_until), outcome, why: Some(failure.why.to_string()) })
     }
 
     fn labelled(&self, freshness: Freshness) -> Freshness {
@@ -507,9 +500,12 @@ where
                 () = self.wanted.notified() => {}
                 () = tokio::time::sleep(every) => {}
             }
-            let missing = self.objects.store().snapshot().into_iter().filter(|status| {
-                matches!(status.state, ObjectState::NotFetched) && !status.fetching
-            });
+            let missing = self
+                .objects
+                .store()
+                .snapshot()
+                .into_iter()
+                .filter(|status| matches!(status.state, ObjectState::NotFetched) && !status.fetching);
             let reads = missing.map(|status| async move {
                 let key = status.key;
                 // What came of it stands in the log and in the metrics.

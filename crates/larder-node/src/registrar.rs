@@ -96,9 +96,9 @@ impl Registrar {
                 }
             }
         }
-        self.unreadable.lock().retain(|(namespace, name), _| {
-            all.iter().any(|pod| pod.namespace() == namespace && pod.name() == name)
-        });
+        self.unreadable
+            .lock()
+            .retain(|(namespace, name), _| all.iter().any(|pod| pod.namespace() == namespace && pod.name() == name));
         for pod in all {
             self.set(pod);
         }

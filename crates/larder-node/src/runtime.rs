@@ -13,9 +13,7 @@ use crate::report::{ContainerCounts, SourceReport, SourceState};
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::{CriError, CriOptions, CriRuntime};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
-use larder_pleg::{
-    ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
-};
+use larder_pleg::{ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod};
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -112,7 +110,8 @@ impl LateRuntime {
                 sockets.join(", ")
             )));
         };
-        let runtime = CriRuntime::new(endpoint, self.options.clone()).map_err(|error| unavailable(error.to_string()))?;
+        let runtime =
+            CriRuntime::new(endpoint, self.options.clone()).map_err(|error| unavailable(error.to_string()))?;
         Ok(self.found.get_or_init(|| runtime))
     }
 
@@ -176,7 +175,8 @@ impl RuntimeSide {
 
     /// What the runtime has of every pod.
     pub(crate) fn read_all(&self) -> Vec<PodStatusRead> {
-        let mut all: Vec<_> = self.reader.uids().iter().map(|uid| self.read(uid)).filter(|read| read.is_there).collect();
+        let mut all: Vec<_> =
+            self.reader.uids().iter().map(|uid| self.read(uid)).filter(|read| read.is_there).collect();
         all.sort_by(|a, b| a.order().cmp(&b.order()));
         all
     }
@@ -209,7 +209,8 @@ impl RuntimeSide {
                 if is_over {
                     return Err(WaitError::Ending { last_known });
                 }
-                let why = last_known.why.clone().unwrap_or_else(|| "the runtime has not been relisted since".to_owned());
+                let why =
+                    last_known.why.clone().unwrap_or_else(|| "the runtime has not been relisted since".to_owned());
                 Err(WaitError::DeadlineExceeded { why, last_known })
             }
         }
@@ -270,8 +271,7 @@ impl RuntimeSide {
     pub(crate) fn report(&self) -> SourceReport {
         let (relisted, failed) = self.pleg.last_relist();
         let now = self.clock.now();
-        let overdue =
-            relisted.is_some_and(|at| now.saturating_duration_since(at) > self.relist_period + LATENESS);
+        let overdue = relisted.is_some_and(|at| now.saturating_duration_since(at) > self.relist_period + LATENESS);
         let state = match (&relisted, &failed) {
             (_, Some(_)) => SourceState::Failing,
             (None, None) => SourceState::Starting,

@@ -122,7 +122,7 @@ impl ApiError {
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE
-            },
+            }
             Self::BadParameter { .. } => StatusCode::BAD_REQUEST,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::WaitTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
@@ -160,9 +160,9 @@ impl ApiError {
             field: field.to_owned(),
         };
         let mut details = match self {
-            Self::Read(
-                ReadError::NotFound { kind, name, .. } | ReadError::NotReferenced { kind, name, .. },
-            ) => StatusDetails { name: name.clone(), kind: kind.resource().to_owned(), ..StatusDetails::default() },
+            Self::Read(ReadError::NotFound { kind, name, .. } | ReadError::NotReferenced { kind, name, .. }) => {
+                StatusDetails { name: name.clone(), kind: kind.resource().to_owned(), ..StatusDetails::default() }
+            }
             Self::Incomplete { unknown, .. } => StatusDetails {
                 causes: unknown.iter().map(|(what, why)| cause("Unknown", why.clone(), what)).collect(),
                 ..StatusDetails::default()
@@ -171,10 +171,9 @@ impl ApiError {
                 causes: vec![cause("FieldValueInvalid", problem.clone(), name)],
                 ..StatusDetails::default()
             },
-            Self::UnknownPath(path) => StatusDetails {
-                causes: vec![cause("PathNotServed", path.clone(), "")],
-                ..StatusDetails::default()
-            },
+            Self::UnknownPath(path) => {
+                StatusDetails { causes: vec![cause("PathNotServed", path.clone(), "")], ..StatusDetails::default() }
+            }
             _ => StatusDetails::default(),
         };
         details.retry_after_seconds = self.retry_after().map(whole_seconds);
@@ -208,9 +207,8 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let code = self.code();
         let retry_after = self.retry_after().map(whole_seconds);
-        let cache_status = matches!(&self, Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. }).then(|| {
-            CacheStatus { outcome: Outcome::Unknown, ttl: None, detail: Some(self.to_string()) }.to_string()
-        });
+        let cache_status = matches!(&self, Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. })
+            .then(|| CacheStatus { outcome: Outcome::Unknown, ttl: None, detail: Some(self.to_string()) }.to_string());
         let mut response = (code, Json(self.into_status())).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {

@@ -49,10 +49,14 @@ pub(crate) async fn list_entries(
         object: None,
         freshness,
     };
-    let mut items: Vec<_> = list.items.iter().map(|answer| ObjectEntry {
-        object: Some(ObjectMeta::of(&answer.object)),
-        ..entry(&answer.object.key(), Freshness::of_answer(&app.node, answer))
-    }).collect();
+    let mut items: Vec<_> = list
+        .items
+        .iter()
+        .map(|answer| ObjectEntry {
+            object: Some(ObjectMeta::of(&answer.object)),
+            ..entry(&answer.object.key(), Freshness::of_answer(&app.node, answer))
+        })
+        .collect();
     // What is absent or not known has no labels to select it by.
     if labels.is_empty() {
         items.extend(list.absent.iter().map(|(key, freshness)| entry(key, absent(&app, freshness))));
@@ -131,29 +135,41 @@ async fn read_status(
 ) -> Result<Response, ApiError> {
     let timeout = params.duration("timeout", WAIT_TIMEOUT, WAIT_TIMEOUT_BOUNDS)?;
     let read = match params.instant("newerThan")? {
-        None => app.node.pod_status(uid),
+        None => app.node.pod_status(uid)?,
         Some(newer_than) => {
             let min = app.node.from_wall_time(newer_than);
             let wait = app.node.pod_status_newer_than(uid, min, timeout);
             tokio::select! {
-                result = wait => result?.map_err(|error| wait_error(app, &error)).map(Ok)?,
+                result = wait => result?.map_err(|error| wait_error(app, &error))?,
                 () = app.ending.cancelled() => return Err(ApiError::Ending),
             }
         }
     };
-    let read = match read {
-        Ok(read) if read.is_there => read,
-        Ok(read) => return Err(gone(uid, pod, &read).into()),
-        Err(ReadError::NotFound { freshness, .. }) if pod.is_some() => {
-            return Err(not_found(uid, pod, freshness).into());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let read = if read.is_there { read } else { absent_from_runtime(app, pod, read)? };
     let body = Json(answer(app, &read));
     Ok(match read.freshness {
         Some(freshness) => (Told::held(freshness, read.why.clone()).headers(&app.node), body).into_response(),
         None => body.into_response(),
     })
+}
+
+/// The runtime does not have the pod. One that the pods' source has is answered for, without a status: it may be about to
+/// start, or have ended; any other does not exist.
+fn absent_from_runtime(app: &App, pod: Option<(&str, &str)>, read: PodStatusRead) -> Result<PodStatusRead, ReadError> {
+    let uid = read.uid.to_string();
+    let Some(freshness) = read.freshness else {
+        return Err(ReadError::Unknown {
+            what: format!("pod \"{uid}\""),
+            why: "the container runtime has not been listed yet".to_owned(),
+            retry_after: Duration::from_secs(1),
+        });
+    };
+    if app.node.pod_of_runtime_uid(&uid).is_some() {
+        return Ok(read);
+    }
+    let (namespace, name) =
+        pod.map_or_else(|| (String::new(), uid), |(namespace, name)| (namespace.to_owned(), name.to_owned()));
+    Err(ReadError::NotFound { kind: Kind::Pod, namespace, name, freshness })
 }
 
 fn wait_error(app: &App, error: &WaitError) -> ApiError {
@@ -165,33 +181,17 @@ fn wait_error(app: &App, error: &WaitError) -> ApiError {
     }
 }
 
-/// The runtime does not have the pod, as of the time that was waited for.
-fn gone(uid: &PodUid, pod: Option<(&str, &str)>, read: &PodStatusRead) -> ReadError {
-    match read.freshness {
-        Some(freshness) => not_found(uid, pod, freshness),
-        None => ReadError::Unknown {
-            what: format!("pod \"{uid}\""),
-            why: "the container runtime has not been listed yet".to_owned(),
-            retry_after: Duration::from_secs(1),
-        },
-    }
-}
-
-fn not_found(uid: &PodUid, pod: Option<(&str, &str)>, freshness: larder_objects::Freshness) -> ReadError {
-    let (namespace, name) = pod.map_or_else(
-        || (String::new(), uid.to_string()),
-        |(namespace, name)| (namespace.to_owned(), name.to_owned()),
-    );
-    ReadError::NotFound { kind: Kind::Pod, namespace, name, freshness }
-}
-
 fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
     let node = &app.node;
     let uid = read.uid.to_string();
     let status = read.status.as_deref();
     let pod = if status.is_none() { node.pod_of_runtime_uid(&uid) } else { None };
     let named = |from_status: fn(&larder_pleg::PodStatus) -> &String, from_pod: fn(&larder_kube::Pod) -> &str| {
-        status.map(from_status).cloned().or_else(|| pod.as_ref().map(|pod| from_pod(pod).to_owned())).unwrap_or_default()
+        status
+            .map(from_status)
+            .cloned()
+            .or_else(|| pod.as_ref().map(|pod| from_pod(pod).to_owned()))
+            .unwrap_or_default()
     };
     PodStatusAnswer {
         namespace: named(|status| &status.namespace, |pod| pod.namespace()),
@@ -203,7 +203,11 @@ fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
         as_of: read.as_of.and_then(|at| node.wall_time(at)),
         freshness: read.freshness.map_or_else(
             || Freshness::unknown(read.why.clone().unwrap_or_else(|| "not listed yet".to_owned())),
-            |freshness| Freshness::of(node, &freshness, read.why.as_deref()),
+            |freshness| {
+                let told = Freshness::of(node, &freshness, read.why.as_deref());
+                let is_known_absent = !read.is_there && freshness.is_fresh();
+                if is_known_absent { Freshness { state: FreshnessState::Absent, ..told } } else { told }
+            },
         ),
         runtime: runtime_state(app),
     }

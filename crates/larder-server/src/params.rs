@@ -36,8 +36,8 @@ impl Params {
             return Ok(default);
         };
         let problem = |problem: String| ApiError::bad_parameter(name, value, problem);
-        let duration = parse_duration(value)
-            .ok_or_else(|| problem("is not a duration: write 30s, 1m30s or 500ms".to_owned()))?;
+        let duration =
+            parse_duration(value).ok_or_else(|| problem("is not a duration: write 30s, 1m30s or 500ms".to_owned()))?;
         let (least, most) = bounds;
         if duration < least || duration > most {
             return Err(problem(format!("must be between {least:?} and {most:?}")));

@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn only_root_and_the_own_user_may_read() {
-        for (uid, own, expected) in [(0, 0, true), (0, 500, true), (500, 500, true), (500, 0, false), (501, 500, false)] {
+        for (uid, own, expected) in [(0, 0, true), (0, 500, true), (500, 500, true), (500, 0, false), (501, 500, false)]
+        {
             assert_eq!(Peer { uid, own }.is_allowed(), expected, "{uid} on {own}");
         }
     }

@@ -184,8 +184,8 @@ fn label_value(value: &str, whole: &str) -> Result<String, SelectorError> {
 /// At most 63 letters, digits, `-`, `_` and `.`, the first and last of them a letter or digit.
 fn is_label_text(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let ends_are_fine = bytes.first().is_none_or(u8::is_ascii_alphanumeric)
-        && bytes.last().is_none_or(u8::is_ascii_alphanumeric);
+    let ends_are_fine =
+        bytes.first().is_none_or(u8::is_ascii_alphanumeric) && bytes.last().is_none_or(u8::is_ascii_alphanumeric);
     bytes.len() <= 63
         && ends_are_fine
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))

@@ -40,7 +40,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 fn turned_away() -> Vec<u8> {
     let status = ApiError::TooManyConnections.into_status();
     let body = serde_json::to_string(&status).unwrap_or_default();
-    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close";
+    let head =
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close";
     format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
@@ -97,9 +98,7 @@ impl Server {
         let Socket { listener, file } = socket::bind(&options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
-                TcpListener::bind(address)
-                    .await
-                    .map_err(|source| ServeError::MetricsAddress { address, source })?,
+                TcpListener::bind(address).await.map_err(|source| ServeError::MetricsAddress { address, source })?,
             ),
             None => None,
         };

@@ -1,2 +1,25 @@
-//! The larder binary.
-fn main() {}
+//! larder: a node-local cache for Kubernetes.
+//!
+//! This file only parses the command line and runs the command; each command has a file of its own.
+
+mod cli;
+mod client;
+mod completion;
+#[cfg(feature = "demo")]
+mod demo;
+mod get;
+mod kinds;
+mod output;
+mod ps;
+mod replay;
+mod run;
+mod status;
+mod wait;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let command = cli::Cli::parse().command;
+    cli::dispatch(command).unwrap_or_else(|error| output::report(&error))
+}

@@ -50,9 +50,8 @@ impl Node {
             checks.push(Check { name: "node", failure: not_synced(&self.node) });
         }
         if let Some(runtime) = &self.runtime {
-            let failure = (!runtime.has_relisted()).then(|| {
-                runtime.failure().map_or_else(|| "not listed yet".to_owned(), |error| error.to_string())
-            });
+            let failure = (!runtime.has_relisted())
+                .then(|| runtime.failure().map_or_else(|| "not listed yet".to_owned(), |error| error.to_string()));
             checks.push(Check { name: "runtime", failure });
         }
         checks.extend(self.liveness());
@@ -241,11 +240,13 @@ impl Collector for Gauges {
         let objects = [("secrets", report.counts.secrets), ("configmaps", report.counts.config_maps)];
         let states: Vec<[(&str, &str); 2]> = objects
             .iter()
-            .flat_map(|(kind, _)| ["fresh", "due", "stale", "absent", "unknown"].map(|state| [("kind", *kind), ("state", state)]))
+            .flat_map(|(kind, _)| {
+                ["fresh", "due", "stale", "absent", "unknown"].map(|state| [("kind", *kind), ("state", state)])
+            })
             .collect();
-        let values = objects
-            .iter()
-            .flat_map(|(_, counts)| [counts.fresh, counts.due, counts.stale, counts.absent, counts.unknown].map(to_f64));
+        let values = objects.iter().flat_map(|(_, counts)| {
+            [counts.fresh, counts.due, counts.stale, counts.absent, counts.unknown].map(to_f64)
+        });
         let objects: Vec<(Labels<'_>, f64)> = states.iter().map(|labels| &labels[..]).zip(values).collect();
         one("larder_objects", "Objects that pods of this node refer to, by kind and state", None, &objects)?;
         let containers = report.counts.containers;
@@ -275,7 +276,12 @@ impl Collector for Gauges {
         let help = "How long ago a source last said anything";
         one("larder_source_age", help, Some(&Unit::Seconds), &ages)?;
         let degraded = f64::from(u8::from(!report.degraded.is_empty()));
-        one("larder_degraded", "Whether something is not as it should be; larder status says what", None, &[(&[], degraded)])?;
+        one(
+            "larder_degraded",
+            "Whether something is not as it should be; larder status says what",
+            None,
+            &[(&[], degraded)],
+        )?;
         one("larder_build_info", "The version, as a label", None, &[(&[("version", report.version.as_str())], 1.0)])
     }
 }

@@ -1,0 +1,63 @@
+//! The command line: which commands there are, and what they share.
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Keeps close to a node what its workloads and agents read again and again.
+///
+/// `larder run` is the daemon; the other commands ask it over its Unix socket.
+#[derive(Debug, Parser)]
+#[command(name = "larder", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the daemon of this node
+    Run(Box<crate::run::Args>),
+    /// Show what the daemon holds: Secrets, ConfigMaps, pods, the node
+    Get(crate::get::Args),
+    /// List the containers of this node, as the runtime has them
+    Ps(crate::ps::Args),
+    /// Wait until a pod is in a state, or its status is newer than a time
+    Wait(crate::wait::Args),
+    /// Show the daemon's sources, the age of each, counts, and whether it is degraded
+    Status(crate::status::Args),
+    /// Run a trace on the caches in virtual time
+    Replay(crate::replay::Args),
+    /// Try larder without a cluster: a simulated API server and container runtime
+    #[cfg(feature = "demo")]
+    Demo(crate::demo::Args),
+    /// Print a completion script for a shell
+    Completion(crate::completion::Args),
+}
+
+/// Runs the command; its exit code, or the error that ended it.
+pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Run(args) => crate::run::main(*args),
+        Command::Get(args) => block_on(crate::get::main(args)),
+        Command::Ps(args) => block_on(crate::ps::main(args)),
+        Command::Wait(args) => block_on(crate::wait::main(args)),
+        Command::Status(args) => block_on(crate::status::main(args)),
+        Command::Replay(args) => crate::replay::main(args),
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => crate::demo::main(args),
+        Command::Completion(args) => crate::completion::main(&args),
+    }
+}
+
+/// Runs a client command on a runtime of one thread.
+fn block_on(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the async runtime")?
+        .block_on(command)
+}
+
+#[cfg(test)]
+mod tests;

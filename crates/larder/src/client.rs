@@ -1,0 +1,254 @@
+//! Asks the daemon over its Unix socket.
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use http::{HeaderMap, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper_util::rt::TokioIo;
+use larder_server::Status;
+use serde::de::DeserializeOwned;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// Where the daemon's socket is, where nobody says.
+pub(crate) const DEFAULT_SOCKET: &str = "/run/larder/larder.sock";
+/// How much longer than the daemon a client waits: the daemon's own deadline has the better message.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The largest answer that is taken: a thousand Secrets of the largest size that the API server allows.
+const LARGEST_ANSWER: usize = 1 << 30;
+
+/// How the daemon is reached.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Connection {
+    /// The daemon's Unix socket
+    #[arg(long, value_name = "PATH", env = "LARDER_SOCKET", default_value = DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
+}
+
+impl Connection {
+    pub(crate) fn client(self) -> Client {
+        Client { socket: self.socket }
+    }
+}
+
+/// Why the daemon has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// It answered with an error; worded as kubectl words the API server's.
+    #[error("Error from server ({}): {}", reason(status), status.message)]
+    Server { status: Box<Status> },
+    /// It cannot be reached.
+    #[error("cannot reach larder at {}: {}", socket.display(), advice(source))]
+    Unreachable { socket: PathBuf, source: std::io::Error },
+    /// It was reached, and the exchange broke off.
+    #[error("the connection to larder at {} broke: {problem}", socket.display())]
+    Broken { socket: PathBuf, problem: String },
+    /// It did not answer in time.
+    #[error("larder at {} did not answer within {after:?}", socket.display())]
+    Late { socket: PathBuf, after: Duration },
+}
+
+fn reason(status: &Status) -> &str {
+    if status.reason.is_empty() { "Unknown" } else { &status.reason }
+}
+
+/// What to do about a socket that cannot be connected to.
+fn advice(error: &std::io::Error) -> String {
+    let hint = "start the daemon with 'larder run', or name its socket with --socket or LARDER_SOCKET";
+    match error.kind() {
+        ErrorKind::NotFound => format!("there is no such socket: {hint}"),
+        ErrorKind::ConnectionRefused => format!("nobody listens on it, the daemon has ended: {hint}"),
+        ErrorKind::PermissionDenied => "this user may not connect to it: try as root".to_owned(),
+        _ => format!("{error}: {hint}"),
+    }
+}
+
+/// An answer of the daemon.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// The body as JSON.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        serde_json::from_slice(&self.body).context("larder's answer is not what this version understands")
+    }
+
+    /// The texts of the warnings that came with it.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let values = self.headers.get_all(header::WARNING).iter().filter_map(|value| value.to_str().ok());
+        values.filter_map(warning_text).collect()
+    }
+}
+
+/// The text of `299 - "text"`.
+fn warning_text(value: &str) -> Option<String> {
+    let quoted = value.strip_prefix("299 - \"")?.strip_suffix('"')?;
+    Some(quoted.replace("\\\"", "\"").replace("\\\\", "\\"))
+}
+
+/// A path of the local API with its parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    path: String,
+    parameters: Vec<(&'static str, String)>,
+}
+
+impl Query {
+    /// The path of those segments; whatever they hold is escaped.
+    pub(crate) fn new(segments: &[&str]) -> Self {
+        let path = segments.iter().flat_map(|segment| ["/".to_owned(), escape(segment)]).collect();
+        Self { path, parameters: Vec::new() }
+    }
+
+    /// Adds a parameter.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.parameters.push((name, value.into()));
+        self
+    }
+
+    /// Adds a parameter that has a value.
+    #[must_use]
+    pub(crate) fn with_some(self, name: &'static str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    fn target(&self) -> String {
+        let mut target = self.path.clone();
+        for (at, (name, value)) in self.parameters.iter().enumerate() {
+            target.push(if at == 0 { '?' } else { '&' });
+            target.push_str(name);
+            target.push('=');
+            target.push_str(&escape(value));
+        }
+        target
+    }
+}
+
+/// Everything but letters, digits and `-._~` as `%XX`.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            let hex = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase();
+            out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+        }
+    }
+    out
+}
+
+/// Asks the daemon.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    #[cfg(test)]
+    pub(crate) fn new(socket: impl AsRef<Path>) -> Self {
+        Self { socket: socket.as_ref().to_owned() }
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Asks, and takes an answer other than an error. `timeout` is what the daemon was told, or will need.
+    pub(crate) async fn get(&self, query: &Query, timeout: Duration) -> Result<Reply, Error> {
+        let after = timeout.saturating_add(PATIENCE);
+        let (code, reply) = tokio::time::timeout(after, self.exchange(query))
+            .await
+            .map_err(|_| Error::Late { socket: self.socket.clone(), after })??;
+        if code.is_success() {
+            return Ok(reply);
+        }
+        let status = serde_json::from_slice::<Status>(&reply.body).map_err(|_| self.broken(&format!("HTTP {code}")))?;
+        Err(Error::Server { status: Box::new(status) })
+    }
+
+    async fn exchange(&self, query: &Query) -> Result<(StatusCode, Reply), Error> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|source| Error::Unreachable { socket: self.socket.clone(), source })?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
+        let request = Request::get(query.target())
+            .header(header::HOST, "larder")
+            .header(header::USER_AGENT, concat!("larder/", env!("CARGO_PKG_VERSION")))
+            .header(header::ACCEPT, "application/json")
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| self.broken(&error))?;
+        let answer = async {
+            let response = sender.send_request(request).await.map_err(|error| self.broken(&error))?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| self.broken(&error))?;
+            Ok((parts.status, Reply { headers: parts.headers, body: body.to_bytes() }))
+        };
+        // The connection is polled beside the answer, and dropped with it.
+        let mut connection = std::pin::pin!(connection);
+        let mut answer = std::pin::pin!(answer);
+        tokio::select! {
+            answer = &mut answer => answer,
+            // The daemon may close it once the answer has been sent.
+            _ = &mut connection => answer.await,
+        }
+    }
+
+    fn broken(&self, problem: &dyn std::fmt::Display) -> Error {
+        Error::Broken { socket: self.socket.clone(), problem: problem.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_name_holds_is_escaped() {
+        let query =
+            Query::new(&["api", "v1", "namespaces", "a/../b", "pods", "x y"]).with("labelSelector", "a in (b)&c=d");
+        assert_eq!(query.target(), "/api/v1/namespaces/a%2F..%2Fb/pods/x%20y?labelSelector=a%20in%20%28b%29%26c%3Dd");
+    }
+
+    #[test]
+    fn warnings_are_read_as_they_are_sent() {
+        assert_eq!(warning_text(r#"299 - "secret \"a/b\" not known yet""#).unwrap(), r#"secret "a/b" not known yet"#);
+        assert_eq!(warning_text("199 - x"), None);
+    }
+
+    #[tokio::test]
+    async fn a_missing_socket_says_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let client = Client::new(dir.path().join("l.sock"));
+        let error = client.get(&Query::new(&["livez"]), Duration::from_secs(1)).await.unwrap_err().to_string();
+        assert!(error.contains("larder run") && error.contains("--socket"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_dead_socket_says_that_the_daemon_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("l.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let error = Client::new(&path).get(&Query::new(&["livez"]), Duration::from_secs(1)).await.unwrap_err();
+        assert!(error.to_string().contains("the daemon has ended"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_that_hangs_is_not_waited_for_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("l.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let error = Client::new(&path).get(&Query::new(&["livez"]), Duration::from_secs(1)).await.unwrap_err();
+        assert!(matches!(error, Error::Late { .. }), "{error}");
+    }
+}

@@ -1,0 +1,368 @@
+//! `larder get`: what the daemon holds, as kubectl shows it.
+//!
+//! A table needs no data, and none is asked for it: a Secret's values leave the daemon only for `-o json` and `-o yaml`.
+
+use crate::client::{Client, Connection, Error, Query, Reply};
+use crate::kinds::{Kind, Target, parse_targets};
+use crate::output::table::Table;
+use crate::output::{self, Format, age};
+use crate::run::duration;
+use jiff::Timestamp;
+use larder_server::cache_status::CacheStatus;
+use larder_server::wire::{FreshnessState, ObjectEntries, ObjectEntry};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Duration;
+
+mod node;
+mod pod;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Kinds: secrets, configmaps (cm), pods (po), nodes (no). Secrets and ConfigMaps are those that pods of this node refer to.
+
+Examples:
+  larder get pods -A
+  larder get secret db -n shop -o yaml
+  larder get cm -l app=web -o wide
+  larder get secret/db configmap/settings")]
+pub(crate) struct Args {
+    /// KIND [NAME...], KIND,KIND... or KIND/NAME...
+    #[arg(required = true, value_name = "KIND [NAME]")]
+    targets: Vec<String>,
+    /// The namespace
+    #[arg(short, long, value_name = "NAME", default_value = "default", conflicts_with = "all_namespaces")]
+    namespace: String,
+    /// List in all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// List only what these labels select, such as app=web,tier!=cache
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
+    /// List only what these fields select, such as metadata.name=web
+    #[arg(long, value_name = "FIELDS")]
+    field_selector: Option<String>,
+    /// How to print
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    /// Print tables without their first line
+    #[arg(long)]
+    no_headers: bool,
+    /// How long the daemon may try to fetch before it answers with what it holds
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Prints what is asked for.
+pub(crate) async fn main(mut args: Args) -> anyhow::Result<ExitCode> {
+    let targets = parse_targets(&std::mem::take(&mut args.targets))?;
+    let is_named = targets.iter().any(|target| target.name.is_some());
+    if is_named && args.all_namespaces {
+        anyhow::bail!("a resource cannot be retrieved by name across all namespaces");
+    }
+    if is_named && (args.selector.is_some() || args.field_selector.is_some()) {
+        anyhow::bail!("name cannot be provided when a selector is specified");
+    }
+    let mut kinds: Vec<Kind> = targets.iter().map(|target| target.kind).collect();
+    kinds.dedup();
+    let client = Connection { socket: std::mem::take(&mut args.connection.socket) }.client();
+    let mut get = Get { client, several_kinds: kinds.len() > 1, is_named, failed: false, args };
+    match get.args.output {
+        Format::Json | Format::Yaml => get.documents(&targets).await?,
+        Format::Table | Format::Wide | Format::Name => get.tables(&targets).await?,
+    }
+    Ok(if get.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+struct Get {
+    client: Client,
+    args: Args,
+    several_kinds: bool,
+    is_named: bool,
+    /// Something that was asked for is not in what was printed, and was told.
+    failed: bool,
+}
+
+impl Get {
+    /// An error about one of several things that were asked for: told, and the others are gone on with.
+    fn tell(&mut self, error: Error) -> anyhow::Result<()> {
+        match error {
+            Error::Server { .. } => {
+                output::complain(&error.to_string());
+                self.failed = true;
+                Ok(())
+            }
+            other => Err(other.into()),
+        }
+    }
+
+    fn warn(&mut self, warnings: &[String]) {
+        for warning in warnings {
+            output::complain(&format!("Warning: {warning}"));
+        }
+        // What is not known is missing in the answer.
+        self.failed |= !warnings.is_empty();
+    }
+
+    async fn ask(&self, query: &Query) -> Result<Reply, Error> {
+        self.client.get(query, self.args.timeout).await
+    }
+
+    /// The Kubernetes path of a list, or of one object.
+    fn kubernetes(&self, target: &Target) -> Query {
+        let mut path = vec!["api", "v1"];
+        if target.kind.is_namespaced() && !self.args.all_namespaces {
+            path.extend(["namespaces", &self.args.namespace]);
+        }
+        path.push(target.kind.plural());
+        path.extend(target.name.as_deref());
+        self.with_selectors(Query::new(&path), target)
+    }
+
+    /// larder's own path of what is known of a list, or of one object, without its data.
+    fn entries(&self, target: &Target) -> Query {
+        let mut path = vec!["larder", "v1", "objects", target.kind.plural()];
+        if let Some(name) = &target.name {
+            path.extend([self.args.namespace.as_str(), name]);
+        }
+        let query = self.with_selectors(Query::new(&path), target);
+        let is_all = self.args.all_namespaces || target.name.is_some();
+        query.with_some("namespace", (!is_all).then_some(self.args.namespace.as_str()))
+    }
+
+    fn with_selectors(&self, query: Query, target: &Target) -> Query {
+        let query = query.with("timeout", format!("{}ms", self.args.timeout.as_millis()));
+        if target.name.is_some() {
+            return query;
+        }
+        query
+            .with_some("labelSelector", self.args.selector.as_deref())
+            .with_some("fieldSelector", self.args.field_selector.as_deref())
+    }
+
+    /// `-o json` and `-o yaml`: the objects whole, as one document.
+    async fn documents(&mut self, targets: &[Target]) -> anyhow::Result<()> {
+        let mut items = Vec::new();
+        for target in targets {
+            let mut query = self.kubernetes(target);
+            if target.name.is_none() {
+                query = query.with("partial", "true");
+            }
+            let reply = match self.ask(&query).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.tell(error)?;
+                    continue;
+                }
+            };
+            self.warn(&reply.warnings());
+            let mut document: Value = reply.json()?;
+            match document.get_mut("items").map(Value::take) {
+                Some(Value::Array(list)) if target.name.is_none() => items.extend(list),
+                _ => items.push(document),
+            }
+        }
+        let is_one = self.is_named && targets.len() == 1;
+        if is_one && items.is_empty() {
+            return Ok(());
+        }
+        let document = match items.pop() {
+            Some(one) if is_one => one,
+            last => {
+                items.extend(last);
+                json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
+            }
+        };
+        let text = if self.args.output == Format::Json { output::json(&document) } else { output::yaml(&document) };
+        output::print(&text?)
+    }
+
+    /// Tables, one a kind, and `-o name`.
+    async fn tables(&mut self, targets: &[Target]) -> anyhow::Result<()> {
+        let now = Timestamp::now();
+        let mut texts: Vec<String> = Vec::new();
+        let mut rest = targets;
+        while let Some(first) = rest.first() {
+            let same = rest.iter().take_while(|target| target.kind == first.kind).count();
+            let (of_kind, others) = rest.split_at(same);
+            rest = others;
+            let rows = match first.kind {
+                Kind::Secret | Kind::ConfigMap => self.object_rows(of_kind, now).await?,
+                Kind::Pod | Kind::Node => self.document_rows(of_kind, now).await?,
+            };
+            if !rows.is_empty() {
+                texts.push(self.render(first.kind, rows));
+            }
+        }
+        if texts.is_empty() {
+            if !self.is_named && !self.failed {
+                let place = if self.args.all_namespaces || targets.iter().all(|target| !target.kind.is_namespaced()) {
+                    String::new()
+                } else {
+                    format!(" in {} namespace", self.args.namespace)
+                };
+                output::complain(&format!("No resources found{place}"));
+            }
+            return Ok(());
+        }
+        let between = if self.args.output == Format::Name { "" } else { "\n" };
+        output::print(texts.join(between).as_bytes())
+    }
+
+    async fn object_rows(&mut self, targets: &[Target], now: Timestamp) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for target in targets {
+            let reply = match self.ask(&self.entries(target)).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.tell(error)?;
+                    continue;
+                }
+            };
+            let entries = if target.name.is_some() {
+                vec![reply.json::<ObjectEntry>()?]
+            } else {
+                reply.json::<ObjectEntries>()?.items
+            };
+            for entry in &entries {
+                self.complain_of(target.kind, entry);
+                rows.extend(object_row(target.kind, entry, now));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Says what a table cannot: that an object is stale, or not known.
+    fn complain_of(&mut self, kind: Kind, entry: &ObjectEntry) {
+        let what = format!("{kind} \"{}/{}\"", entry.namespace, entry.name);
+        let why = entry.freshness.reason.as_deref().unwrap_or("no reason given");
+        match entry.freshness.state {
+            FreshnessState::Unknown => self.warn(&[format!("{what} is not known yet: {why}")]),
+            FreshnessState::Stale => output::complain(&format!("Warning: {what} is {}", stale(&entry.freshness, why))),
+            _ => {}
+        }
+    }
+
+    async fn document_rows(&mut self, targets: &[Target], now: Timestamp) -> anyhow::Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for target in targets {
+            let reply = match self.ask(&self.kubernetes(target)).await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    self.tell(error)?;
+                    continue;
+                }
+            };
+            let freshness = freshness_of(&reply);
+            if let Some(stale) = freshness.strip_prefix("stale ") {
+                let detail = cache_status(&reply).and_then(|status| status.detail).unwrap_or_default();
+                let why = detail.strip_prefix("stale: ").unwrap_or(&detail);
+                let kind = target.kind.plural();
+                output::complain(&format!("Warning: {kind} are stale, confirmed {stale} ago: {why}"));
+            }
+            let document: Value = reply.json()?;
+            let items = match document.get("items") {
+                Some(Value::Array(items)) if target.name.is_none() => items.clone(),
+                _ => vec![document],
+            };
+            for item in items {
+                let row = if target.kind == Kind::Pod { pod::row(item, now) } else { node::row(item, now) };
+                let mut row = row?;
+                row.wide.push(freshness.clone());
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn render(&self, kind: Kind, rows: Vec<Row>) -> String {
+        if self.args.output == Format::Name {
+            return rows.iter().map(|row| format!("{kind}/{}\n", row.name)).collect();
+        }
+        let is_wide = self.args.output == Format::Wide;
+        let with_namespace = self.args.all_namespaces && kind.is_namespaced();
+        let (narrow, wide) = columns(kind);
+        let mut columns: Vec<&str> = if with_namespace { vec!["NAMESPACE", "NAME"] } else { vec!["NAME"] };
+        columns.extend(narrow);
+        if is_wide {
+            columns.extend(wide);
+        }
+        let mut table = Table::new(&columns);
+        for row in rows {
+            let name = if self.several_kinds { format!("{kind}/{}", row.name) } else { row.name };
+            let mut cells = if with_namespace { vec![row.namespace, name] } else { vec![name] };
+            cells.extend(row.narrow);
+            if is_wide {
+                cells.extend(row.wide);
+            }
+            table.row(cells);
+        }
+        let text = table.render();
+        match text.split_once('\n') {
+            Some((_, rest)) if self.args.no_headers => rest.to_owned(),
+            _ => text,
+        }
+    }
+}
+
+/// A row of a table: what is always shown, and what `-o wide` adds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Row {
+    namespace: String,
+    name: String,
+    narrow: Vec<String>,
+    wide: Vec<String>,
+}
+
+/// The columns after the name, and those that `-o wide` adds.
+fn columns(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
+    match kind {
+        Kind::Secret => (&["TYPE", "DATA", "AGE"], &["FRESHNESS"]),
+        Kind::ConfigMap => (&["DATA", "AGE"], &["FRESHNESS"]),
+        Kind::Pod => (&["READY", "STATUS", "RESTARTS", "AGE"], &["IP", "NODE", "FRESHNESS"]),
+        Kind::Node => (
+            &["STATUS", "ROLES", "AGE", "VERSION"],
+            &["INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME", "FRESHNESS"],
+        ),
+    }
+}
+
+/// The row of an object that is there.
+fn object_row(kind: Kind, entry: &ObjectEntry, now: Timestamp) -> Option<Row> {
+    let object = entry.object.as_ref()?;
+    let mut narrow = vec![object.data.to_string(), age::since(object.created_at, now)];
+    if kind == Kind::Secret {
+        narrow.insert(0, object.type_.clone());
+    }
+    let wide = vec![output::freshness(&entry.freshness)];
+    Some(Row { namespace: entry.namespace.clone(), name: entry.name.clone(), narrow, wide })
+}
+
+fn stale(freshness: &larder_server::wire::Freshness, why: &str) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates, and a person reads it")]
+    let ago = freshness.age_seconds.map(|age| age::seconds(age as i64));
+    format!("stale, confirmed {} ago: {why}", ago.as_deref().unwrap_or("some time"))
+}
+
+fn cache_status(reply: &Reply) -> Option<CacheStatus> {
+    reply.headers.get("cache-status").and_then(|value| CacheStatus::parse(value.to_str().ok()?))
+}
+
+/// The freshness of a whole answer, as its headers tell it.
+fn freshness_of(reply: &Reply) -> String {
+    let age = reply.headers.get(http::header::AGE).and_then(|value| value.to_str().ok()?.parse().ok());
+    let age = age.map(|age| format!(" {}", age::seconds(age))).unwrap_or_default();
+    let is_stale =
+        cache_status(reply).and_then(|status| status.detail).is_some_and(|detail| detail.starts_with("stale"));
+    format!("{}{age}", if is_stale { "stale" } else { "fresh" })
+}
+
+/// A time of the Kubernetes API as a time.
+fn time(value: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>) -> Option<Timestamp> {
+    value.map(|time| time.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The kinds of object that larder holds, and the names that kubectl's users give them.
+
+use std::fmt;
+
+/// A kind of object that larder holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Secret,
+    ConfigMap,
+    Pod,
+    Node,
+}
+
+impl Kind {
+    /// The kind's name in a path of the API.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Secret => "secrets",
+            Self::ConfigMap => "configmaps",
+            Self::Pod => "pods",
+            Self::Node => "nodes",
+        }
+    }
+
+    /// The kind's name before an object's, as in `secret/db`.
+    pub(crate) fn singular(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::ConfigMap => "configmap",
+            Self::Pod => "pod",
+            Self::Node => "node",
+        }
+    }
+
+    /// Whether its objects live in a namespace.
+    pub(crate) fn is_namespaced(self) -> bool {
+        self != Self::Node
+    }
+
+    /// The kind of that name: singular, plural or short, in any case.
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "secret" | "secrets" => Self::Secret,
+            "configmap" | "configmaps" | "cm" => Self::ConfigMap,
+            "pod" | "pods" | "po" => Self::Pod,
+            "node" | "nodes" | "no" => Self::Node,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.singular())
+    }
+}
+
+/// What a command line asks for: a list of a kind, or one object of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    /// `None` for a list.
+    pub(crate) name: Option<String>,
+}
+
+/// What is wrong with the words of a command line; worded as kubectl's users know it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ParseError {
+    #[error(
+        "larder holds no resource type \"{0}\": it has secrets, configmaps (cm), pods (po) and nodes (no) of this node"
+    )]
+    UnknownKind(String),
+    #[error("arguments in kind/name form may not have more than one slash: \"{0}\"")]
+    ManySlashes(String),
+    #[error("there is no need to specify a kind as a separate argument when passing arguments in kind/name form")]
+    MixedForms,
+    #[error("there must be a name after the slash: \"{0}\"")]
+    EmptyName(String),
+}
+
+/// Reads `KIND[,KIND...] [NAME...]` or `KIND/NAME...`.
+pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, ParseError> {
+    let Some((first, rest)) = words.split_first() else {
+        return Ok(Vec::new());
+    };
+    if first.contains('/') {
+        return words.iter().map(|word| parse_pair(word)).collect();
+    }
+    let kinds = first.split(',').map(kind).collect::<Result<Vec<_>, _>>()?;
+    if rest.iter().any(|word| word.contains('/')) {
+        return Err(ParseError::MixedForms);
+    }
+    if rest.is_empty() {
+        return Ok(kinds.into_iter().map(|kind| Target { kind, name: None }).collect());
+    }
+    let named = |kind| rest.iter().map(move |name| Target { kind, name: Some(name.clone()) });
+    Ok(kinds.into_iter().flat_map(named).collect())
+}
+
+fn kind(name: &str) -> Result<Kind, ParseError> {
+    Kind::from_name(name).ok_or_else(|| ParseError::UnknownKind(name.to_owned()))
+}
+
+fn parse_pair(word: &str) -> Result<Target, ParseError> {
+    let (kind_name, name) = word.split_once('/').ok_or(ParseError::MixedForms)?;
+    if name.contains('/') {
+        return Err(ParseError::ManySlashes(word.to_owned()));
+    }
+    if name.is_empty() {
+        return Err(ParseError::EmptyName(word.to_owned()));
+    }
+    Ok(Target { kind: kind(kind_name)?, name: Some(name.to_owned()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Vec<Target>, ParseError> {
+        parse_targets(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn check(line: &str, expected: &[(Kind, Option<&str>)]) {
+        let expected: Vec<_> =
+            expected.iter().map(|&(kind, name)| Target { kind, name: name.map(str::to_owned) }).collect();
+        assert_eq!(parse(line), Ok(expected), "{line}");
+    }
+
+    #[test]
+    fn kinds_and_names_are_read_as_kubectl_reads_them() {
+        check("secret", &[(Kind::Secret, None)]);
+        check("secrets", &[(Kind::Secret, None)]);
+        check("cm", &[(Kind::ConfigMap, None)]);
+        check("ConfigMaps", &[(Kind::ConfigMap, None)]);
+        check("po web", &[(Kind::Pod, Some("web"))]);
+        check("no", &[(Kind::Node, None)]);
+        check("pods a b", &[(Kind::Pod, Some("a")), (Kind::Pod, Some("b"))]);
+        check("po,cm", &[(Kind::Pod, None), (Kind::ConfigMap, None)]);
+        check("po,cm x", &[(Kind::Pod, Some("x")), (Kind::ConfigMap, Some("x"))]);
+        check("secret/a cm/b", &[(Kind::Secret, Some("a")), (Kind::ConfigMap, Some("b"))]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(parse("deployments"), Err(ParseError::UnknownKind("deployments".to_owned())));
+        assert_eq!(parse("po,"), Err(ParseError::UnknownKind(String::new())));
+        assert_eq!(parse("pods po/a"), Err(ParseError::MixedForms));
+        assert_eq!(parse("po/a b"), Err(ParseError::MixedForms));
+        assert_eq!(parse("po/a/b"), Err(ParseError::ManySlashes("po/a/b".to_owned())));
+        assert_eq!(parse("po/"), Err(ParseError::EmptyName("po/".to_owned())));
+    }
+}

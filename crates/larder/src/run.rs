@@ -1,0 +1,268 @@
+//! `larder run`: the daemon.
+
+use crate::client::DEFAULT_SOCKET;
+use crate::output;
+use anyhow::Context as _;
+use clap::ValueEnum;
+use larder_node::{Cluster, Config, Node, Report, RuntimeEndpoint, SourceState};
+use larder_server::{Limits, ServeOptions, Server};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+/// How long the start waits for the sources before it says what is held; it serves meanwhile.
+const SETTLE: Duration = Duration::from_secs(3);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # On a node of a cluster, with the kubelet's own identity
+  larder run --kubeconfig /etc/kubernetes/kubelet.conf --node-name \"$(hostname)\"
+  # Without a cluster: pods, Secrets and ConfigMaps from a directory
+  larder run --manifests /etc/larder/manifests
+  # In a DaemonSet, with NODE_NAME from the downward API
+  larder run --metrics-address 0.0.0.0:9464")]
+pub(crate) struct Args {
+    /// Read the API server that this kubeconfig names [default: the pod's service account, in a pod]
+    #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
+    kubeconfig: Option<PathBuf>,
+    /// The kubeconfig's context [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    context: Option<String>,
+    /// Do without a cluster: read pods, Secrets and ConfigMaps from the manifests in this directory
+    #[arg(long, value_name = "DIR")]
+    manifests: Option<PathBuf>,
+    /// This node's name [default: the host's name]
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
+    /// The container runtime's socket, such as unix:///run/containerd/containerd.sock; 'none' to do without
+    /// [default: the first of the well-known sockets that is there]
+    #[arg(long, value_name = "ENDPOINT")]
+    runtime_endpoint: Option<String>,
+    /// Answer on this Unix socket
+    #[arg(long, value_name = "PATH", env = "LARDER_SOCKET", default_value = DEFAULT_SOCKET)]
+    socket: PathBuf,
+    /// Serve /metrics, /livez and /readyz, and nothing else, on this TCP address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics_address: Option<SocketAddr>,
+    /// How long an object is fresh, where the node's annotation says nothing
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    default_ttl: Duration,
+    /// What to log: error, warn, info, debug, trace, or directives such as larder_kube=debug,info
+    #[arg(long, value_name = "LEVEL", env = "LARDER_LOG", default_value = "info")]
+    log_level: String,
+    /// How to log, to standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines for a person
+    Text,
+    /// A JSON object a line
+    Json,
+}
+
+/// A duration of the command line.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    larder_server::parse_duration(text).ok_or_else(|| "write 30s, 1m30s or 500ms".to_owned())
+}
+
+/// Runs the daemon until it is told to end.
+pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
+    log_to_stderr(&args)?;
+    forbid_core_dumps()?;
+    let (config, serve) = settings(args)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
+    runtime.block_on(daemon(config, serve))
+}
+
+async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode> {
+    let token = CancellationToken::new();
+    // Before anything starts: a signal from here on ends it cleanly.
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let starting = start(config, serve, token.clone());
+    let running = tokio::select! {
+        running = starting => running?,
+        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+    };
+    let signals = async {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    };
+    let mut signals = std::pin::pin!(signals);
+    let ended = tokio::select! {
+        signal = &mut signals => Some(signal),
+        () = running.settled() => None,
+    };
+    let signal = match ended {
+        Some(signal) => signal,
+        None => {
+            // Nobody may be listening; that is no reason to end.
+            let _ = output::print(running.greeting().as_bytes());
+            signals.await
+        }
+    };
+    tracing::info!(signal, "ending");
+    running.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A daemon that runs in this process.
+pub(crate) struct Running {
+    node: Arc<Node>,
+    socket: PathBuf,
+    metrics_address: Option<SocketAddr>,
+    server: JoinHandle<()>,
+    token: CancellationToken,
+}
+
+/// Starts the daemon in this process: `larder run` and `larder demo` are the same daemon. It answers from here on, and ends
+/// when the token is cancelled; [`Running::stop`] does that and waits for it.
+///
+/// To be called within a tokio runtime.
+pub(crate) async fn start(config: Config, serve: ServeOptions, token: CancellationToken) -> anyhow::Result<Running> {
+    let socket = serve.socket.clone();
+    let node = Node::start(config, token.clone()).await?;
+    let server = match Server::bind(Arc::clone(&node), serve, token.clone()).await {
+        Ok(server) => server,
+        Err(error) => {
+            node.stop().await;
+            return Err(error.into());
+        }
+    };
+    tracing::info!(socket = %socket.display(), node = node.name(), "answering");
+    let metrics_address = server.metrics_address();
+    let server = tokio::spawn(server.run());
+    Ok(Running { node, socket, metrics_address, server, token })
+}
+
+impl Running {
+    /// Waits until each source has answered or failed once, but not for long.
+    pub(crate) async fn settled(&self) {
+        // What is not there by then is told as it is.
+        let _ = tokio::time::timeout(SETTLE, self.node.settled()).await;
+    }
+
+    /// The node's larder.
+    #[cfg_attr(not(feature = "demo"), allow(dead_code))]
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// What it holds and how to ask, in a few lines.
+    pub(crate) fn greeting(&self) -> String {
+        greeting(&self.node.report(), &self.socket, self.metrics_address)
+    }
+
+    /// Ends it, and waits for it.
+    pub(crate) async fn stop(self) {
+        self.token.cancel();
+        if let Err(error) = self.server.await {
+            tracing::error!(%error, "the server ended badly");
+        }
+        self.node.stop().await;
+    }
+}
+
+fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>) -> String {
+    let mut text = String::new();
+    let counts = &report.counts;
+    let plural = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "larder {} on node {}", report.version, report.node);
+    let _ = writeln!(
+        text,
+        "  holds    {}, {}, {}, {}",
+        plural(counts.pods, "pod"),
+        plural(counts.secrets.referenced, "secret"),
+        plural(counts.config_maps.referenced, "configmap"),
+        plural(counts.containers.total(), "container"),
+    );
+    for source in report.sources.iter().filter(|source| matches!(source.name.as_str(), "pods" | "runtime")) {
+        let state = match source.state {
+            SourceState::Off => "off".to_owned(),
+            _ => format!("{} ({})", source.from, source.state),
+        };
+        let _ = writeln!(text, "  {:<8} {state}", source.name);
+    }
+    for line in &report.degraded {
+        let _ = writeln!(text, "  degraded {line}");
+    }
+    let at =
+        if socket == Path::new(DEFAULT_SOCKET) { String::new() } else { format!(" --socket {}", socket.display()) };
+    let _ = writeln!(text, "  ask      larder get pods -A{at}");
+    let _ = writeln!(text, "           larder ps{at}");
+    let _ = writeln!(text, "           larder status{at}");
+    if let Some(address) = metrics_address {
+        let _ = writeln!(text, "  metrics  http://{address}/metrics");
+    }
+    text
+}
+
+/// The arguments as settings, checked.
+fn settings(args: Args) -> anyhow::Result<(Config, ServeOptions)> {
+    let node_name = match args.node_name {
+        Some(name) => name,
+        None => host_name()?,
+    };
+    let cluster = match (args.manifests, args.kubeconfig) {
+        (Some(dir), _) => Cluster::Manifests(dir),
+        (None, Some(path)) => Cluster::Kubeconfig { path, context: args.context },
+        (None, None) if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
+        (None, None) => anyhow::bail!(
+            "no source of pods: name a kubeconfig with --kubeconfig, or a directory of manifests with --manifests (in a pod, \
+             its service account is used without either)"
+        ),
+    };
+    let mut config = Config::new(node_name, cluster);
+    config.default_ttl = args.default_ttl;
+    config.runtime = match args.runtime_endpoint.as_deref() {
+        None => RuntimeEndpoint::WellKnown,
+        Some("none") => RuntimeEndpoint::None,
+        Some(endpoint) => RuntimeEndpoint::At(endpoint.to_owned()),
+    };
+    config.validate()?;
+    let serve = ServeOptions { socket: args.socket, metrics_address: args.metrics_address, limits: Limits::default() };
+    Ok((config, serve))
+}
+
+/// The host's name as the kubelet takes it for the node's: in lower case.
+fn host_name() -> anyhow::Result<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .context("cannot read the host's name: name the node with --node-name")?;
+    Ok(name.trim().to_lowercase())
+}
+
+fn log_to_stderr(args: &Args) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&args.log_level)
+        .with_context(|| format!("--log-level: \"{}\" is not a level or a list of directives", args.log_level))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let result = match args.log_format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    result.map_err(|error| anyhow::anyhow!("cannot set up logging: {error}"))
+}
+
+/// A core dump would hold the Secrets.
+fn forbid_core_dumps() -> anyhow::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).context("cannot forbid core dumps")
+}
+
+#[cfg(test)]
+mod tests;
