@@ -1,5 +1,6 @@
 //! The cache itself, and its two handles.
 
+use crate::entry::Set;
 use crate::sync::{Mutex, Pin, StatusMap};
 use crate::table::{End, Id, WaitTable};
 use crate::{Entry, EntryRef, EntryTimes, NewerThan, PodUid, WaitError};
@@ -63,20 +64,13 @@ struct State<S, E> {
 
 /// A cached pod.
 struct Record<S, E> {
-    status: Option<Arc<S>>,
-    error: Option<Arc<E>>,
+    set: Set<S, E>,
     modified: Timestamp,
     observed: Timestamp,
 }
 
-impl<S, E> Record<S, E> {
-    fn entry(&self, uid: &PodUid) -> Entry<S, E> {
-        Entry::set(uid.clone(), self.status.clone(), self.error.clone())
-    }
-}
-
 fn entry<S, E>(pods: &Pin<'_, Record<S, E>>, uid: &PodUid) -> Entry<S, E> {
-    pods.read(uid, |record| record.map_or_else(|| Entry::empty(uid.clone()), |record| record.entry(uid)))
+    pods.read(uid, |record| Entry::new(uid.clone(), record.map(|record| record.set.clone())))
 }
 
 impl<S, E> Shared<S, E> {
@@ -85,13 +79,9 @@ impl<S, E> Shared<S, E> {
         let wait = {
             let mut state = self.state.lock();
             let all = state.global.is_some_and(|global| global > min);
-            let newer = pods.read(uid, |record| match record {
-                Some(record) if all || record.modified > min || record.observed > min => Some(record.entry(uid)),
-                None if all => Some(Entry::empty(uid.clone())),
-                _ => None,
-            });
-            if let Some(entry) = newer {
-                return NewerThan::ready(entry);
+            let is_newer = |record: &Record<S, E>| record.modified > min || record.observed > min;
+            if all || pods.read(uid, |record| record.is_some_and(is_newer)) {
+                return NewerThan::ready(entry(&pods, uid));
             }
             let id = if state.writer_gone {
                 state.waits.insert_ended(End::WriterGone, entry(&pods, uid))
@@ -192,7 +182,7 @@ impl<S, E> PodStatusWriter<S, E> {
             if shared.evented_ordering && pods.read(uid, |record| record.is_some_and(|record| record.modified > at)) {
                 return false;
             }
-            pods.insert(uid.clone(), Record { status, error, modified: at, observed: at });
+            pods.insert(uid.clone(), Record { set: Set { status, error }, modified: at, observed: at });
             state.waits.answer_pod(uid, at, |uid| entry(&pods, uid))
         };
         drop(wakers);
@@ -220,9 +210,8 @@ impl<S, E> PodStatusWriter<S, E> {
         let wakers = {
             let mut state = shared.state.lock();
             let observed = pods.read(uid, |record| {
-                record.map(|Record { status, error, modified, .. }| Record {
-                    status: status.clone(),
-                    error: error.clone(),
+                record.map(|Record { set, modified, .. }| Record {
+                    set: set.clone(),
                     modified: *modified,
                     observed: at,
                 })
@@ -362,7 +351,7 @@ impl<S, E> PodStatusReader<S, E> {
     /// ```
     pub fn peek<T>(&self, uid: &PodUid, look: impl FnOnce(EntryRef<'_, S, E>) -> T) -> T {
         let pods = self.shared.pods.pin();
-        pods.read(uid, |record| look(EntryRef::new(record.map(|record| (&record.status, &record.error)))))
+        pods.read(uid, |record| look(EntryRef::new(record.map(|record| &record.set))))
     }
 
     /// Begins a wait for the pod's entry to be newer than `min`.
@@ -481,13 +470,10 @@ impl<S, E> PodStatusReader<S, E> {
     pub fn get_with_times(&self, uid: &PodUid) -> (Entry<S, E>, EntryTimes) {
         let pods = self.shared.pods.pin();
         let state = self.shared.state.lock();
-        let global = state.global;
-        pods.read(uid, |record| match record {
-            None => (Entry::empty(uid.clone()), EntryTimes { modified: None, observed: None, global }),
-            Some(record) => {
-                let (modified, observed) = (Some(record.modified), Some(record.observed));
-                (record.entry(uid), EntryTimes { modified, observed, global })
-            }
+        pods.read(uid, |record| {
+            let (modified, observed) = record.map(|record| (record.modified, record.observed)).unzip();
+            let entry = Entry::new(uid.clone(), record.map(|record| record.set.clone()));
+            (entry, EntryTimes { modified, observed, global: state.global })
         })
     }
 

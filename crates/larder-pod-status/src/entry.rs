@@ -26,22 +26,24 @@ use std::sync::Arc;
 /// ```
 pub struct Entry<S, E> {
     uid: PodUid,
-    content: Content<S, E>,
+    set: Option<Set<S, E>>,
 }
 
-/// The tag of this enum has values to spare, which the states of a wait use: see the sizes in the tests of `wait`.
-enum Content<S, E> {
-    Empty,
-    Set { status: Option<Arc<S>>, error: Option<Arc<E>> },
+/// What was set for a pod.
+pub(crate) struct Set<S, E> {
+    pub(crate) status: Option<Arc<S>>,
+    pub(crate) error: Option<Arc<E>>,
+}
+
+impl<S, E> Clone for Set<S, E> {
+    fn clone(&self) -> Self {
+        Self { status: self.status.clone(), error: self.error.clone() }
+    }
 }
 
 impl<S, E> Entry<S, E> {
-    pub(crate) fn empty(uid: PodUid) -> Self {
-        Self { uid, content: Content::Empty }
-    }
-
-    pub(crate) fn set(uid: PodUid, status: Option<Arc<S>>, error: Option<Arc<E>>) -> Self {
-        Self { uid, content: Content::Set { status, error } }
+    pub(crate) fn new(uid: PodUid, set: Option<Set<S, E>>) -> Self {
+        Self { uid, set }
     }
 
     /// The pod.
@@ -51,46 +53,38 @@ impl<S, E> Entry<S, E> {
 
     /// The status that was set, if one was.
     pub fn status(&self) -> Option<&Arc<S>> {
-        match &self.content {
-            Content::Empty => None,
-            Content::Set { status, .. } => status.as_ref(),
-        }
+        self.set.as_ref()?.status.as_ref()
     }
 
     /// The error that was set with or instead of the status, if one was.
     pub fn error(&self) -> Option<&Arc<E>> {
-        match &self.content {
-            Content::Empty => None,
-            Content::Set { error, .. } => error.as_ref(),
-        }
+        self.set.as_ref()?.error.as_ref()
     }
 
     /// Whether the cache has no entry for the pod: the empty status of a miss.
     pub fn is_empty(&self) -> bool {
-        matches!(self.content, Content::Empty)
+        self.set.is_none()
     }
 }
 
 impl<S, E> Clone for Entry<S, E> {
     fn clone(&self) -> Self {
-        let content = match &self.content {
-            Content::Empty => Content::Empty,
-            Content::Set { status, error } => Content::Set { status: status.clone(), error: error.clone() },
-        };
-        Self { uid: self.uid.clone(), content }
+        Self { uid: self.uid.clone(), set: self.set.clone() }
     }
 }
 
 impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for Entry<S, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Entry");
-        out.field("uid", &self.uid);
-        match &self.content {
-            Content::Empty => out.field("empty", &true),
-            Content::Set { status, error } => out.field("status", status).field("error", error),
-        };
-        out.finish()
+        show(f.debug_struct("Entry").field("uid", &self.uid), self.set.as_ref())
     }
+}
+
+fn show<S: fmt::Debug, E: fmt::Debug>(out: &mut fmt::DebugStruct<'_, '_>, set: Option<&Set<S, E>>) -> fmt::Result {
+    match set {
+        None => out.field("empty", &true),
+        Some(Set { status, error }) => out.field("status", status).field("error", error),
+    }
+    .finish()
 }
 
 /// What the cache holds for a pod, seen in place: an [`Entry`] that is borrowed for the time of a
@@ -107,27 +101,27 @@ impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for Entry<S, E> {
 /// assert_eq!(reader.peek(&uid, |entry| entry.status().map(|status| status.len())), Some(7));
 /// ```
 pub struct EntryRef<'c, S, E> {
-    content: Option<(&'c Option<Arc<S>>, &'c Option<Arc<E>>)>,
+    set: Option<&'c Set<S, E>>,
 }
 
 impl<'c, S, E> EntryRef<'c, S, E> {
-    pub(crate) fn new(content: Option<(&'c Option<Arc<S>>, &'c Option<Arc<E>>)>) -> Self {
-        Self { content }
+    pub(crate) fn new(set: Option<&'c Set<S, E>>) -> Self {
+        Self { set }
     }
 
     /// The status that was set, if one was.
     pub fn status(&self) -> Option<&'c Arc<S>> {
-        self.content?.0.as_ref()
+        self.set?.status.as_ref()
     }
 
     /// The error that was set with or instead of the status, if one was.
     pub fn error(&self) -> Option<&'c Arc<E>> {
-        self.content?.1.as_ref()
+        self.set?.error.as_ref()
     }
 
     /// Whether the cache has no entry for the pod.
     pub fn is_empty(&self) -> bool {
-        self.content.is_none()
+        self.set.is_none()
     }
 }
 
@@ -141,7 +135,7 @@ impl<S, E> Copy for EntryRef<'_, S, E> {}
 
 impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for EntryRef<'_, S, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EntryRef").field(&self.content).finish()
+        show(&mut f.debug_struct("EntryRef"), self.set)
     }
 }
 

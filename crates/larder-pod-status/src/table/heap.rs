@@ -6,6 +6,9 @@ use larder_clock::Timestamp;
 /// Children of a node: there are half as many levels as with two, and the children share a cache line or two.
 const ARITY: usize = 4;
 
+/// Elements whose memory is kept.
+const FEW: usize = 8;
+
 /// A timestamp that is not aligned to 16 bytes, for what is held in great numbers.
 #[derive(Clone, Copy)]
 struct Packed([u8; 16]);
@@ -147,10 +150,11 @@ impl Heap {
         placed(self.0[moving].id, narrow(moving));
     }
 
-    /// Gives memory back once three quarters are unused.
+    /// Gives memory back once three quarters are unused, but for what a few elements would soon ask for again.
     fn shrink(&mut self) {
-        if self.0.len() < self.0.capacity() / 4 {
-            self.0.shrink_to(self.0.len() * 2);
+        let (len, capacity) = (self.0.len(), self.0.capacity());
+        if capacity > FEW && len < capacity / 4 {
+            self.0.shrink_to(FEW.max(len * 2));
         }
     }
 }

@@ -143,12 +143,11 @@ impl<T> Slab<T> {
 
     /// Gives the memory of an empty chunk back, unless no other one is open: the next value will want it.
     fn return_chunk(&mut self, at: usize) {
-        if self.open.len() == 1 {
-            return;
-        }
-        if self.len == 0 {
-            // The other open chunks are empty, too.
+        if self.len == 0 && self.chunks.len() > 1 {
+            // With the records of the chunks.
             *self = Self::new();
+        }
+        if self.open.len() <= 1 {
             return;
         }
         let open_at = self.chunks[at].open_at;
