@@ -106,7 +106,7 @@ fn is_protocol_error(reason: &str) -> bool {
         .any(|sign| reason.contains(sign))
 }
 
-async fn advise(path: &Path, error: &io::Error) -> String {
+pub(crate) async fn advise(path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         io::ErrorKind::NotFound => "there is no such socket; is the runtime started?",
         io::ErrorKind::PermissionDenied => "root, or the group that owns the socket, may connect to it",

@@ -1,1 +1,3 @@
-
+mod calls;
+mod connection;
+mod server;
