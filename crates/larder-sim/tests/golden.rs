@@ -47,12 +47,16 @@ fn check(trace: &Path) {
 fn every_golden_trace_gives_the_originals_lines() {
     let traces = traces("golden");
     assert!(traces.len() >= 24, "{} golden traces", traces.len());
-    traces.iter().for_each(|trace| check(trace));
+    for trace in traces {
+        check(&trace);
+    }
 }
 
 #[test]
 fn every_difference_that_was_found_once_is_gone() {
-    traces("regressions").iter().for_each(|trace| check(trace));
+    for trace in traces("regressions") {
+        check(&trace);
+    }
 }
 
 #[test]
