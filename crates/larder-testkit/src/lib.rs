@@ -3,10 +3,12 @@
 //!
 //! - [`api_server`]: a Kubernetes API server on loopback, with faults on command.
 //! - [`cri_runtime`]: a container runtime that speaks CRI on a Unix socket, with faults on command.
+//! - [`cluster`]: both with a kubelet between them, and pods that start, crash and restart.
 //! - [`objects`]: short ways to write pods, Secrets and `ConfigMap`s.
 //! - [`poll_until`]: waiting for a condition with a deadline.
 
 pub mod api_server;
+pub mod cluster;
 mod connection;
 pub mod cri_runtime;
 pub mod objects;

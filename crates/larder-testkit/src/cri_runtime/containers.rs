@@ -42,6 +42,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use tokio::sync::watch;
 
 /// Why a sandbox or container could not be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,6 +124,8 @@ pub struct Containers {
 
 struct Inner {
     state: Mutex<State>,
+    /// Counts the changes, for whoever acts on them without asking over CRI.
+    changes: watch::Sender<u64>,
     events: Events,
     clock: TokioClock,
 }
@@ -160,7 +163,13 @@ impl Containers {
             rng: StdRng::seed_from_u64(seed),
             made: 0,
         };
-        Self { inner: Arc::new(Inner { state: Mutex::new(state), events: Events::new(), clock: TokioClock::new() }) }
+        let inner = Inner {
+            state: Mutex::new(state),
+            changes: watch::channel(0).0,
+            events: Events::new(),
+            clock: TokioClock::new(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Makes a sandbox that is ready, with the labels of a kubelet; its ID.
@@ -425,6 +434,10 @@ impl Containers {
         listed.collect()
     }
 
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.inner.changes.subscribe()
+    }
+
     pub(crate) fn events(&self) -> &Events {
         &self.inner.events
     }
@@ -456,6 +469,7 @@ impl Containers {
 
     /// Sends the event of a change that was just made, under the lock, so that events are in the order of the changes.
     fn announce(&self, state: &State, kind: Kind, id: &str, sandbox: &str) {
+        self.inner.changes.send_modify(|changes| *changes += 1);
         self.inner
             .events
             .send(kind, id, self.now(), || (state.sandboxes.get(sandbox).cloned(), state.containers_of(sandbox)));

@@ -114,8 +114,8 @@ async fn lists_are_filtered() {
         listed.items.into_iter().map(|sandbox| sandbox.id).collect()
     };
     let by_label = [("io.kubernetes.pod.uid".to_owned(), "uid-of-web".to_owned())].into();
-    assert_eq!(list(PodSandboxFilter { label_selector: by_label, ..Default::default() }).await, [web.clone()]);
-    assert_eq!(list(PodSandboxFilter { id: api.clone(), ..Default::default() }).await, [api.clone()]);
+    assert_eq!(list(PodSandboxFilter { label_selector: by_label, ..Default::default() }).await, [web.as_str()]);
+    assert_eq!(list(PodSandboxFilter { id: api.clone(), ..Default::default() }).await, [api.as_str()]);
     let not_ready = larder_cri::proto::PodSandboxStateValue { state: 1 };
     assert_eq!(list(PodSandboxFilter { state: Some(not_ready), ..Default::default() }).await, [api]);
     let request = ListContainersRequest {
