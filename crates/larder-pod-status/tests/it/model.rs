@@ -183,8 +183,6 @@ impl Waits {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
-
     #[test]
     fn the_cache_does_what_the_model_does(evented in any::<bool>(), ops in ops()) {
         let (writer, reader) = pod_status_cache::<u32, u32>(Options { evented_ordering: evented });

@@ -88,12 +88,10 @@ fn keeps_its_memory_while_one_value_comes_and_goes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     /// Grows and shrinks over several chunks, and holds what a map holds.
     #[test]
     fn holds_what_was_inserted_and_not_removed(
-        steps in prop::collection::vec((0..4 * CHUNK, any::<prop::sample::Index>(), any::<bool>()), 1..12)
+        steps in prop::collection::vec((0..3 * CHUNK, any::<prop::sample::Index>(), any::<bool>()), 1..6)
     ) {
         let mut slab = Slab::new();
         let mut model: HashMap<u32, (Id, usize)> = HashMap::new();
