@@ -38,6 +38,8 @@ pub enum ReadError {
         name: String,
         /// When and by what its absence was confirmed.
         freshness: Freshness,
+        /// How long ago that was.
+        age: Duration,
     },
     /// Nothing is known of it yet, neither that it is there nor that it is not.
     #[error("{what} not known yet: {why}")]

@@ -13,7 +13,7 @@ use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::CriOptions;
 use larder_kube::source::{self, Held};
-use larder_kube::{Kind, KubeClient, KubeObject, NodeSource, ObjectKind, Pod, PodSource, SourceReader};
+use larder_kube::{Kind, KubeClient, KubeObject, NodeSource, ObjectKind, Pod, PodSource, SourceReader, SourceWriter};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{FreshState, Freshness, ObjectKey, Source};
 use larder_pod_status::PodUid;
@@ -35,10 +35,14 @@ const KEEP_DEADLINE: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Where the pods and objects come from, for reports.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum From {
     Kube(KubeClient),
-    Manifests(larder_manifests::ManifestReader),
+    Manifests {
+        reader: larder_manifests::ManifestReader,
+        /// Says that there is no node; what it says is stale once it is dropped.
+        _no_node: SourceWriter<larder_kube::Node>,
+    },
 }
 
 /// One node's larder.
@@ -263,7 +267,8 @@ impl Node {
         let (freshness, why) = self.synced(reader, what)?;
         let Some(object) = reader.get(namespace, name) else {
             let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            return Err(ReadError::NotFound { kind: T::KIND, namespace, name, freshness });
+            let age = freshness.age(self.now());
+            return Err(ReadError::NotFound { kind: T::KIND, namespace, name, freshness, age });
         };
         Ok(Answer { object, freshness, fresh_until: None, outcome: Outcome::Held, why })
     }
@@ -454,7 +459,7 @@ impl Sources {
             // A read is a look into a map, so every read has what the files have.
             default_ttl: Duration::ZERO,
             source: Some(Source::Manifest),
-            from: From::Manifests(reader),
+            from: From::Manifests { reader, _no_node: writer },
         })
     }
 }

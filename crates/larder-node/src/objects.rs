@@ -363,7 +363,8 @@ where
         let confirmed_now = read.freshness.confirmed_at >= began;
         let outcome = match read.freshness.state {
             FreshState::Stale { .. } => Outcome::FetchFailed,
-            FreshState::Fresh if !confirmed_now => Outcome::Held,
+            // What is in this process is not asked for anywhere.
+            FreshState::Fresh if !confirmed_now || self.source.is_some() => Outcome::Held,
             FreshState::Fresh if was_held => Outcome::Refreshed,
             FreshState::Fresh => Outcome::Fetched,
         };
@@ -374,8 +375,9 @@ where
                 Some(failure.map_or_else(|| reason.to_string(), |failure| failure.why.to_string()))
             }
         };
+        let has_ttl = self.ttl() > 0;
         Answer {
-            fresh_until: Some(self.fresh_until(&read.freshness)),
+            fresh_until: has_ttl.then(|| self.fresh_until(&read.freshness)),
             object: read.object,
             freshness: read.freshness,
             outcome,
@@ -411,9 +413,13 @@ where
         Freshness { source: self.source.unwrap_or(freshness.source), ..freshness }
     }
 
+    /// The TTL in nanoseconds; without one, every read asks.
+    fn ttl(&self) -> i64 {
+        self.ttl.object_ttl().unwrap_or(self.default_ttl)
+    }
+
     fn fresh_until(&self, freshness: &Freshness) -> Timestamp {
-        let ttl = self.ttl.object_ttl().unwrap_or(self.default_ttl);
-        freshness.confirmed_at.saturating_add_nanos(ttl.into())
+        freshness.confirmed_at.saturating_add_nanos(self.ttl().into())
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {
@@ -430,6 +436,7 @@ where
             kind: self.kind.into(),
             namespace: key.namespace().to_owned(),
             name: key.name().to_owned(),
+            age: freshness.age(self.clock.now()),
             freshness,
         }
     }
@@ -467,7 +474,7 @@ where
     /// The state of every object that pods refer to; nothing is fetched for it.
     pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
         let mut all = self.objects.store().snapshot();
-        let is_read_every_time = self.ttl.object_ttl().unwrap_or(self.default_ttl) <= 0;
+        let is_read_every_time = self.ttl() <= 0;
         for status in &mut all {
             // Without a TTL, what a read would confirm is as good as confirmed.
             if let ObjectState::Present(freshness) = &mut status.state

@@ -6,6 +6,7 @@
 //! | was held, and is stale | `larder; hit; ttl=-12; detail="stale: next try in 3s: ..."` |
 //! | was fetched for this read | `larder; fwd=miss; stored; ttl=60; detail=live-read` |
 //! | was held; fetching it again failed or took too long | `larder; fwd=stale; ttl=-12; detail="stale: ..."` |
+//! | is that the object is known to be absent | `larder; hit; detail=absent` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
 //!
 //! `ttl` is what is left of the object's TTL in seconds, negative when it has passed; it is absent where the source is a

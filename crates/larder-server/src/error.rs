@@ -153,6 +153,18 @@ impl ApiError {
         }
     }
 
+    fn cache_status(&self) -> Option<CacheStatus> {
+        let (outcome, detail) = match self {
+            Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. } => (Outcome::Unknown, self.to_string()),
+            Self::Read(ReadError::NotFound { freshness, .. }) if freshness.is_fresh() => {
+                (Outcome::Hit, "absent".to_owned())
+            }
+            Self::Read(ReadError::NotFound { .. }) => (Outcome::FetchFailed, "stale: absent when last known".to_owned()),
+            _ => return None,
+        };
+        Some(CacheStatus { outcome, ttl: None, detail: Some(detail) })
+    }
+
     fn details(&self) -> Option<StatusDetails> {
         let cause = |reason: &str, message: String, field: &str| StatusCause {
             reason: reason.to_owned(),
@@ -207,14 +219,20 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let code = self.code();
         let retry_after = self.retry_after().map(whole_seconds);
-        let cache_status = matches!(&self, Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. })
-            .then(|| CacheStatus { outcome: Outcome::Unknown, ttl: None, detail: Some(self.to_string()) }.to_string());
+        let cache_status = self.cache_status();
+        let age = match &self {
+            Self::Read(ReadError::NotFound { age, .. }) => Some(age.as_secs()),
+            _ => None,
+        };
         let mut response = (code, Json(self.into_status())).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Some(value) = cache_status.and_then(|value| HeaderValue::from_str(&value).ok()) {
+        if let Some(seconds) = age {
+            headers.insert(header::AGE, HeaderValue::from(seconds));
+        }
+        if let Some(value) = cache_status.and_then(|value| HeaderValue::from_str(&value.to_string()).ok()) {
             headers.insert("cache-status", value);
         }
         if code == StatusCode::METHOD_NOT_ALLOWED {

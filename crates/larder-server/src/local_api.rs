@@ -169,7 +169,8 @@ fn absent_from_runtime(app: &App, pod: Option<(&str, &str)>, read: PodStatusRead
     }
     let (namespace, name) =
         pod.map_or_else(|| (String::new(), uid), |(namespace, name)| (namespace.to_owned(), name.to_owned()));
-    Err(ReadError::NotFound { kind: Kind::Pod, namespace, name, freshness })
+    let age = freshness.age(app.node.now());
+    Err(ReadError::NotFound { kind: Kind::Pod, namespace, name, freshness, age })
 }
 
 fn wait_error(app: &App, error: &WaitError) -> ApiError {

@@ -201,7 +201,7 @@ impl Get {
                 let place = if self.args.all_namespaces || targets.iter().all(|target| !target.kind.is_namespaced()) {
                     String::new()
                 } else {
-                    format!(" in {} namespace", self.args.namespace)
+                    format!(" in {} namespace.", self.args.namespace)
                 };
                 output::complain(&format!("No resources found{place}"));
             }

@@ -74,7 +74,7 @@ impl Node {
     fn source_reports(&self) -> Vec<SourceReport> {
         let from = match &self.from {
             From::Kube(client) => client.server().to_owned(),
-            From::Manifests(manifests) => manifests.folder().display().to_string(),
+            From::Manifests { reader, .. } => reader.folder().display().to_string(),
         };
         let mut sources = vec![self.source_report("pods", &from, &self.pods)];
         if matches!(self.from, From::Kube(_)) {
@@ -173,8 +173,8 @@ impl Node {
         {
             degraded.push(format!("runtime: {why}"));
         }
-        if let From::Manifests(manifests) = &self.from {
-            degraded.extend(manifests.problems().iter().map(|problem| format!("manifests: {problem}")));
+        if let From::Manifests { reader, .. } = &self.from {
+            degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
         }
         if let (From::Kube(_), Err(ReadError::NotFound { name, .. })) = (&self.from, self.get_node(&self.name)) {
             degraded.push(format!("node: the API server has no node \"{name}\": check --node-name (NODE_NAME)"));
