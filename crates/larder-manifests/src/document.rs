@@ -21,8 +21,7 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
     for (document, part) in documents(text).into_iter().enumerate() {
         let document = document + 1;
         for (line, result) in objects(part.text) {
-            // A line within the document, from 1.
-            let line = part.line + line.max(1) - 1;
+            let line = line.map_or(part.first, |line| part.line + line.max(1) - 1);
             found.push(Found { document, line, result });
         }
     }
@@ -30,8 +29,10 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
 }
 
 struct Document<'a> {
-    /// Of its first line.
+    /// Of its text's first line, in the file, from 1.
     line: usize,
+    /// Of the first line that has content.
+    first: usize,
     text: &'a str,
 }
 
@@ -43,8 +44,9 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     let (mut start, mut start_line, mut at) = (0, 1, 0);
     let mut push = |start: usize, end: usize, line: usize| {
         let text = text.get(start..end).unwrap_or_default();
-        if !is_blank(text) {
-            documents.push(Document { line, text });
+        // Without content but for comments, directives and the marks of a beginning and an end, it is none.
+        if let Some(first) = text.lines().position(has_content) {
+            documents.push(Document { line, first: line + first, text });
         }
     };
     for (line, content) in text.split_inclusive('\n').enumerate() {
@@ -61,12 +63,9 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     documents
 }
 
-/// Whether there is nothing but comments, directives and the marks of a beginning and an end.
-fn is_blank(text: &str) -> bool {
-    text.lines().all(|line| {
-        let line = line.strip_prefix("---").unwrap_or(line).trim();
-        line.is_empty() || line.starts_with('#') || line.starts_with('%') || line == "..."
-    })
+fn has_content(line: &str) -> bool {
+    let line = line.strip_prefix("---").unwrap_or(line).trim();
+    !line.is_empty() && !line.starts_with(['#', '%']) && line != "..."
 }
 
 #[derive(Deserialize)]
@@ -76,8 +75,11 @@ struct Head {
     kind: Option<String>,
 }
 
-/// The objects of one document, with their lines in it.
-fn objects(text: &str) -> Vec<(usize, Result<Manifest, String>)> {
+/// Objects and mistakes with their lines in the document, from 1, where they are known.
+type Placed = Vec<(Option<usize>, Result<Manifest, String>)>;
+
+/// The objects of one document.
+fn objects(text: &str) -> Placed {
     let head: Head = match parse(text) {
         Ok(head) => head,
         Err((line, problem)) => return vec![(line, Err(problem))],
@@ -90,9 +92,9 @@ fn objects(text: &str) -> Vec<(usize, Result<Manifest, String>)> {
         ("v1", "PodList") => Some("Pod"),
         ("v1", "SecretList") => Some("Secret"),
         ("v1", "ConfigMapList") => Some("ConfigMap"),
-        ("" | "v1", "") => return vec![(1, Err("kind is missing".to_owned()))],
-        ("", _) => return vec![(1, Err("apiVersion is missing".to_owned()))],
-        _ => return vec![(1, Err(unknown(&version, &kind)))],
+        ("" | "v1", "") => return vec![(None, Err("kind is missing".to_owned()))],
+        ("", _) => return vec![(None, Err("apiVersion is missing".to_owned()))],
+        _ => return vec![(None, Err(unknown(&version, &kind)))],
     };
     match list_of {
         None => {
@@ -102,11 +104,10 @@ fn objects(text: &str) -> Vec<(usize, Result<Manifest, String>)> {
             };
             let made = Manifest::new(&kind, value).map_err(|problem| {
                 // The library knows the line of a mistake where the document is read as what it shall be.
-                let line = line_of(&kind, text).unwrap_or(1);
-                (line, problem)
+                (line_of(&kind, text), problem)
             });
             match made {
-                Ok(manifest) => vec![(1, Ok(manifest))],
+                Ok(manifest) => vec![(None, Ok(manifest))],
                 Err((line, problem)) => vec![(line, Err(problem))],
             }
         }
@@ -115,7 +116,7 @@ fn objects(text: &str) -> Vec<(usize, Result<Manifest, String>)> {
 }
 
 /// The items of a list, each on its own.
-fn items(text: &str, list_of: &str) -> Vec<(usize, Result<Manifest, String>)> {
+fn items(text: &str, list_of: &str) -> Placed {
     #[derive(Deserialize)]
     struct List {
         items: Option<Vec<Spanned<Value>>>,
@@ -126,7 +127,7 @@ fn items(text: &str, list_of: &str) -> Vec<(usize, Result<Manifest, String>)> {
     };
     let mut found = Vec::new();
     for (at, item) in list.items.unwrap_or_default().into_iter().enumerate() {
-        let line = usize::try_from(item.referenced.line()).unwrap_or(1);
+        let line = usize::try_from(item.referenced.line()).ok();
         let field = |name| item.value.get(name).and_then(Value::as_str);
         let kind = field("kind").unwrap_or(list_of).to_owned();
         let version = field("apiVersion").unwrap_or("v1").to_owned();
@@ -147,9 +148,11 @@ fn unknown(version: &str, kind: &str) -> String {
 }
 
 /// Reads a document; an error has its line, and a text that quotes nothing.
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (usize, String)> {
-    serde_saphyr::from_str(text).map_err(|error| {
-        let line = error.location().and_then(|place| usize::try_from(place.line()).ok()).unwrap_or(1);
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (Option<usize>, String)> {
+    // As the tools of Kubernetes read it: `defaultMode: 0400` is octal.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+        let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
         (line, describe(error.without_snippet()))
     })
 }
@@ -174,8 +177,7 @@ fn describe(error: &serde_saphyr::Error) -> String {
 fn line_of(kind: &str, text: &str) -> Option<usize> {
     use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
     fn of<T: DeserializeOwned>(text: &str) -> Option<usize> {
-        let error = serde_saphyr::from_str::<T>(text).err()?;
-        usize::try_from(error.location()?.line()).ok()
+        parse::<T>(text).err()?.0
     }
     match kind {
         "Pod" => of::<Pod>(text),
@@ -184,3 +186,6 @@ fn line_of(kind: &str, text: &str) -> Option<usize> {
         _ => of::<IgnoredAny>(text),
     }
 }
+
+#[cfg(test)]
+mod tests;

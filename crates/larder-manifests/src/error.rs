@@ -73,13 +73,7 @@ impl FetchError for ManifestError {
 }
 
 /// Something in a manifest that is not served as it stands there.
-///
-/// ```
-/// # use larder_manifests::Problem;
-/// # fn show(problem: &Problem) -> String {
-/// problem.to_string() // /etc/larder/web.yaml:12: document 2: kind "Deployment" is not ...
-/// # }
-/// ```
+/// It shows itself as in `/etc/larder/web.yaml:12: document 2: metadata.name is missing`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Problem {

@@ -193,3 +193,6 @@ fn is_name(name: &str, dots: bool) -> bool {
     let longest = if dots { 253 } else { 63 };
     name.len() <= longest && if dots { name.split('.').all(is_label) } else { is_label(name) }
 }
+
+#[cfg(test)]
+mod tests;

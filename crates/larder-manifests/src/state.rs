@@ -266,3 +266,6 @@ fn names(entries: &[Entry]) -> String {
     let more = entries.len().saturating_sub(SHOWN);
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
+
+#[cfg(test)]
+mod tests;

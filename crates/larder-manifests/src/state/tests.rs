@@ -1,0 +1,268 @@
+use super::*;
+use std::fs;
+use tempfile::TempDir;
+
+struct Folder {
+    dir: TempDir,
+    state: State,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Self::with(ManifestOptions::default())
+    }
+
+    fn with(options: ManifestOptions) -> Self {
+        let dir = TempDir::new().unwrap();
+        let state = State::new(dir.path().to_owned(), "n1".to_owned(), options, 100);
+        Self { dir, state }
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.dir.path().join(file), text).unwrap();
+    }
+
+    fn remove(&self, file: &str) {
+        fs::remove_file(self.dir.path().join(file)).unwrap();
+    }
+
+    fn scan(&mut self) -> Seen {
+        Seen::new(self.state.scan().unwrap(), self.dir.path())
+    }
+}
+
+/// What is served, as `kind namespace/name@version value`, and the problems without the folder's name.
+#[derive(Debug)]
+struct Seen {
+    objects: Vec<String>,
+    problems: Vec<String>,
+    again: bool,
+}
+
+impl Seen {
+    fn new(scan: Scan, folder: &Path) -> Self {
+        let mut objects: Vec<String> = scan
+            .objects
+            .values()
+            .map(|object| {
+                let value: serde_json::Value = object.decode().unwrap();
+                let data = value["data"]["a"].as_str().unwrap_or_default();
+                format!("{} {}@{} {data}", object.kind(), object.key(), object.resource_version()).trim_end().to_owned()
+            })
+            .chain(scan.pods.iter().map(|pod| format!("Pod {}@{}", pod.key(), pod.resource_version())))
+            .collect();
+        objects.sort();
+        let folder = format!("{}", folder.display());
+        let problems = scan
+            .problems
+            .iter()
+            .map(|problem| problem.to_string().replace(&format!("{folder}/"), "").replace(&folder, "."))
+            .collect();
+        Self { objects, problems, again: scan.again }
+    }
+}
+
+fn map(name: &str, data: &str) -> String {
+    format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata: {{a: '{data}'}}\n")
+}
+
+fn pod(name: &str, uid: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: '{uid}'}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
+    )
+}
+
+#[test]
+fn what_changes_gets_a_higher_version_and_nothing_else_does() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &(map("x", "1") + &map("yy", "1")));
+    folder.write("b.yml", &pod("p", "u1"));
+    assert_eq!(folder.scan().objects, ["ConfigMap default/x@101 1", "ConfigMap default/yy@102 1", "Pod default/p@103"]);
+    folder.write("a.yaml", &(map("yy", "1") + &map("x", "2")));
+    folder.write("c.json", r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}"#);
+    let seen = folder.scan();
+    assert_eq!(
+        seen.objects,
+        ["ConfigMap default/x@104 2", "ConfigMap default/yy@102 1", "Pod default/p@103", "Secret default/s@105"]
+    );
+    assert!(seen.problems.is_empty() && !seen.again);
+    folder.remove("a.yaml");
+    assert_eq!(folder.scan().objects, ["Pod default/p@103", "Secret default/s@105"]);
+    folder.write("a.yaml", &map("x", "2"));
+    assert!(folder.scan().objects.contains(&"ConfigMap default/x@106 2".to_owned()), "it is another one");
+}
+
+#[test]
+fn only_manifest_files_are_read() {
+    let mut folder = Folder::new();
+    for file in ["a.txt", "b", ".hidden.yaml", "c.yaml~", "d.yaml.bak"] {
+        folder.write(file, &map("x", "1"));
+    }
+    fs::create_dir(folder.dir.path().join("e.yaml")).unwrap();
+    let seen = folder.scan();
+    assert!(seen.objects.is_empty() && seen.problems.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn one_bad_document_among_good_ones_is_reported_with_its_place() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &(map("x", "1") + "---\nkind: [\n" + &map("yy", "1")));
+    let seen = folder.scan();
+    assert_eq!(seen.objects, ["ConfigMap default/x@101 1", "ConfigMap default/yy@102 1"]);
+    assert_eq!(seen.problems.len(), 1, "{seen:?}");
+    assert!(seen.problems[0].starts_with("a.yaml:") && seen.problems[0].contains(": document 2: "), "{seen:?}");
+}
+
+#[test]
+fn of_two_with_the_same_name_the_first_file_wins_and_the_next_follows_it_as_a_change() {
+    let mut folder = Folder::new();
+    folder.write("b.yaml", &map("x", "of b"));
+    folder.write("a.yaml", &(map("x", "of a") + &map("x", "again")));
+    let seen = folder.scan();
+    assert_eq!(seen.objects, ["ConfigMap default/x@101 of a"]);
+    let of = |place: &str| {
+        format!(
+            "{place}: ConfigMap default/x stands already in a.yaml:2, which is served; rename or remove one of them"
+        )
+    };
+    assert_eq!(seen.problems, [of("a.yaml:8: document 2"), of("b.yaml:2: document 1")]);
+    folder.remove("a.yaml");
+    let seen = folder.scan();
+    assert!(seen.problems.is_empty());
+    // It was read as version 103, before this became what is served.
+    assert_eq!(seen.objects, ["ConfigMap default/x@103 of b"]);
+    folder.write("0.yaml", &map("x", "first"));
+    assert_eq!(folder.scan().objects, ["ConfigMap default/x@104 first"]);
+    folder.remove("0.yaml");
+    assert_eq!(folder.scan().objects, ["ConfigMap default/x@105 of b"], "back to older contents is a change, too");
+}
+
+#[test]
+fn two_pods_with_one_uid_are_not_both_served() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &(pod("p", "same") + &pod("q", "same")));
+    let seen = folder.scan();
+    assert_eq!(seen.objects, ["Pod default/p@101"]);
+    assert_eq!(
+        seen.problems,
+        ["a.yaml:7: document 2: Pod default/q has the UID of Pod default/p, which is served; remove metadata.uid"]
+    );
+}
+
+#[test]
+fn a_half_written_file_drops_nothing_silently() {
+    let mut folder = Folder::new();
+    let whole = map("x", "1") + &map("yy", "1") + &map("z", "1");
+    folder.write("a.yaml", &whole);
+    let before = folder.scan().objects;
+    for end in 1..whole.len() {
+        folder.write("a.yaml", &whole[..end]);
+        let seen = folder.scan();
+        // Cut where it is a whole file by itself, nobody can tell it from one that is meant so.
+        if seen.problems.is_empty() {
+            folder.write("a.yaml", &whole);
+            folder.scan();
+            continue;
+        }
+        let names = |objects: &[String]| -> Vec<String> {
+            objects.iter().map(|object| object.split('@').next().unwrap_or_default().to_owned()).collect()
+        };
+        assert_eq!(names(&seen.objects), names(&before), "cut at {end}: {seen:?}");
+    }
+    folder.write("a.yaml", &(map("x", "2") + "---\nbroken: [\n"));
+    let seen = folder.scan();
+    assert!(
+        seen.objects.iter().any(|object| object.starts_with("ConfigMap default/x@") && object.ends_with('2')),
+        "{seen:?}"
+    );
+    assert_eq!(seen.objects.len(), 3);
+    assert_eq!(
+        seen.problems.last().unwrap(),
+        "a.yaml: served as before until that is mended: ConfigMap default/yy, ConfigMap default/z"
+    );
+    folder.write("a.yaml", &map("x", "2"));
+    let seen = folder.scan();
+    assert!(seen.objects.len() == 1 && seen.problems.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn an_empty_file_is_believed_at_the_second_look() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &map("x", "1"));
+    folder.scan();
+    folder.write("a.yaml", "");
+    let seen = folder.scan();
+    assert_eq!(seen.objects, ["ConfigMap default/x@101 1"]);
+    assert!(seen.again && seen.problems[0].contains("it has become empty; served as before"), "{seen:?}");
+    let seen = folder.scan();
+    assert!(seen.objects.is_empty() && seen.problems.is_empty() && !seen.again, "{seen:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_keeps_what_it_had() {
+    let mut folder = Folder::with(ManifestOptions { max_file_bytes: 200, ..ManifestOptions::default() });
+    let path = folder.dir.path().join("a.yaml");
+    folder.write("a.yaml", &map("x", "1"));
+    folder.scan();
+    let check = |folder: &mut Folder, says: &str| {
+        for _ in 0..2 {
+            let seen = folder.scan();
+            assert_eq!(seen.objects, ["ConfigMap default/x@101 1"]);
+            assert!(seen.problems.len() == 1 && seen.problems[0].contains(says), "{seen:?}");
+        }
+    };
+    folder.write("a.yaml", &map("x", &"2".repeat(200)));
+    check(
+        &mut folder,
+        "a.yaml: it is larger than 200 bytes; served as before until it can be read: ConfigMap default/x",
+    );
+    fs::write(&path, b"a: 1\nb: \xff\n").unwrap();
+    check(&mut folder, "line 2 is not UTF-8");
+    fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("nowhere", &path).unwrap();
+    check(&mut folder, "No such file or directory");
+    fs::remove_file(&path).unwrap();
+    let seen = folder.scan();
+    assert!(seen.objects.is_empty() && seen.problems.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn only_so_many_files_are_read_and_that_is_said() {
+    let mut folder = Folder::with(ManifestOptions { max_files: 2, ..ManifestOptions::default() });
+    for file in ["d", "b", "a", "c", "e", "f", "g"] {
+        folder.write(&format!("{file}.yaml"), &map(file, "1"));
+    }
+    let seen = folder.scan();
+    assert_eq!(seen.objects, ["ConfigMap default/a@101 1", "ConfigMap default/b@102 1"]);
+    assert_eq!(seen.problems, [".: it has more than 2 manifest files; those that sort last are not read"]);
+}
+
+#[test]
+fn a_mounted_config_map_is_followed_through_its_links() {
+    let mut folder = Folder::new();
+    let root = folder.dir.path().to_owned();
+    let version = |name: &str, data: &str| {
+        fs::create_dir(root.join(name)).unwrap();
+        fs::write(root.join(name).join("x.yaml"), map("x", data)).unwrap();
+        std::os::unix::fs::symlink(name, root.join("..data_tmp")).unwrap();
+        fs::rename(root.join("..data_tmp"), root.join("..data")).unwrap();
+    };
+    version("..1", "1");
+    std::os::unix::fs::symlink("..data/x.yaml", root.join("x.yaml")).unwrap();
+    assert_eq!(folder.scan().objects, ["ConfigMap default/x@101 1"]);
+    version("..2", "2");
+    fs::remove_dir_all(root.join("..1")).unwrap();
+    assert_eq!(folder.scan().objects, ["ConfigMap default/x@102 2"]);
+}
+
+#[test]
+fn a_folder_that_is_gone_is_an_error_and_forgets_nothing() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &map("x", "1"));
+    folder.scan();
+    let (from, to) = (folder.dir.path().to_owned(), folder.dir.path().with_extension("away"));
+    fs::rename(&from, &to).unwrap();
+    assert!(folder.state.scan().is_err());
+    fs::rename(&to, &from).unwrap();
+    assert_eq!(folder.scan().objects, ["ConfigMap default/x@101 1"]);
+}
