@@ -27,7 +27,7 @@ impl Folder {
     }
 
     fn scan(&mut self) -> Seen {
-        Seen::new(self.state.scan().unwrap(), self.dir.path())
+        Seen::new(&self.state.scan().unwrap(), self.dir.path())
     }
 }
 
@@ -40,7 +40,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn new(scan: Scan, folder: &Path) -> Self {
+    fn new(scan: &Scan, folder: &Path) -> Self {
         let mut objects: Vec<String> = scan
             .objects
             .values()
