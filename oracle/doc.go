@@ -2,7 +2,7 @@
 //
 // It links pkg/kubelet/container and pkg/kubelet/util/manager of k8s.io/kubernetes as ordinary dependencies and contains
 // none of their source. What it prints for a trace is by definition right: larder's replay of the same trace has to give
-// the same lines, compared as JSON values.
+// the same lines, compared as JSON values. crates/larder-sim/TRACES.md describes both.
 //
 // The program is a test binary, because testing/synctest tells when every goroutine of a trace is blocked, and so which
 // newer-than waits are answered by which operation:

@@ -6,6 +6,8 @@
 //! operation gave. The same trace, run on the kubelet's own packages, has to give the same lines: that is how the caches
 //! are held to the kubelet's behaviour.
 //!
+//! [`mod@format`] says what stands in a trace and in its results.
+//!
 //! - [`Trace`], [`Header`], [`Op`]: what a trace says; parsed strictly, and printed.
 //! - [`Replay`] and [`replay`]: a trace on the caches, line by line.
 //! - [`generate`](generate()): random traces from a seed.
@@ -61,6 +63,10 @@ pub use lines::MAX_LINE;
 pub use replay::{Replay, replay};
 pub use shrink::shrink;
 pub use trace::{Header, Kind, ObjectsOp, Op, PodStatusOp, Trace};
+
+pub mod format {
+    #![doc = include_str!("../TRACES.md")]
+}
 
 /// The beginning of a text that stands in an error.
 fn error_excerpt(text: &str) -> String {

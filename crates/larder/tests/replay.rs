@@ -212,6 +212,6 @@ fn a_long_trace_takes_no_more_memory_than_a_short_one() {
         assert!(child.wait().expect("larder ends").success());
         peak.trim().trim_end_matches(" kB").trim().parse::<usize>().expect("a number")
     };
-    let (short, long) = (most_kib(1_000), most_kib(60_000));
+    let (short, long) = (most_kib(1_000), most_kib(30_000));
     assert!(long < short + 4 * 1024, "{short} KiB for a short trace, {long} KiB for a long one");
 }

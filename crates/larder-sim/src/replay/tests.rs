@@ -33,6 +33,17 @@ fn the_formats_own_example_gives_its_lines() {
 }
 
 #[test]
+fn the_example_in_the_documentation_is_as_it_says() {
+    let blocks: Vec<&str> = include_str!("../../TRACES.md").split("```").skip(1).step_by(2).collect();
+    let [headers, trace, expected] = blocks[..] else { panic!("{} blocks", blocks.len()) };
+    let text = |block: &'static str| block.trim_start_matches("text\n");
+    for header in text(headers).lines() {
+        Replay::from_header(header.as_bytes()).expect(header);
+    }
+    assert_eq!(results(text(trace)), text(expected));
+}
+
+#[test]
 fn a_last_line_without_an_end_counts() {
     assert_eq!(results(EXAMPLE.trim_end()), results(EXAMPLE));
 }
