@@ -1,0 +1,64 @@
+//! Follows a container runtime for a while: prints the status of its pods in JSON, then each pod event.
+//!
+//! `cargo run -p larder-cri --example pods -- [ENDPOINT [SECONDS]]`, with a well-known socket by default.
+
+use larder_clock::MonotonicClock;
+use larder_cri::{CriOptions, CriRuntime, find_endpoint, parse_endpoint};
+use larder_pleg::{Delivery, Pleg, PlegOptions};
+use larder_pod_status::{Options, pod_status_cache};
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let endpoint = match args.next() {
+        Some(text) => parse_endpoint(&text)?,
+        None => find_endpoint().await.ok_or("none of the well-known sockets is there: name one")?,
+    };
+    let seconds = args.next().map_or(Ok(10), |text| text.parse())?;
+
+    let runtime = CriRuntime::connect(endpoint, CriOptions::default()).await?;
+    eprintln!("{:?}", runtime.version().await?);
+    let (writer, cache) = pod_status_cache(Options::default());
+    let pleg = Arc::new(Pleg::new(Arc::new(runtime.clone()), MonotonicClock::new(), writer, PlegOptions::default())?);
+    pleg.relist().await;
+    if let (_, Some(error)) = pleg.last_relist() {
+        return Err(error.into());
+    }
+    for uid in cache.uids() {
+        if let Some(status) = cache.get(&uid).status() {
+            println!("{}", serde_json::to_string_pretty(&**status)?);
+        }
+    }
+
+    let mut events = pleg.subscribe();
+    let cancel = CancellationToken::new();
+    let running = tokio::spawn({
+        let (pleg, cancel) = (Arc::clone(&pleg), cancel.clone());
+        async move { pleg.run(cancel).await }
+    });
+    let follow = async {
+        while let Some(delivery) = events.recv().await {
+            match delivery {
+                Delivery::Event(event) => println!(
+                    "{} {}/{} {} {:?}",
+                    event.kind,
+                    event.namespace,
+                    event.name,
+                    event.container_name.as_deref().filter(|name| !name.is_empty()).unwrap_or("-"),
+                    event.exit_code
+                ),
+                Delivery::Gap { missed } => println!("{missed} events missed"),
+            }
+        }
+    };
+    // That the time is over is what is waited for.
+    let _ = tokio::time::timeout(Duration::from_secs(seconds), follow).await;
+    cancel.cancel();
+    running.await?;
+    eprintln!("{:?}\n{:?}", pleg.stats(), runtime.stats());
+    Ok(())
+}
