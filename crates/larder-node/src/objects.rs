@@ -26,7 +26,7 @@ use crate::metrics::ObjectMetrics;
 use futures_util::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use larder_clock::{Clock, Timestamp};
-use larder_kube::{KubeObject, ObjectKind};
+use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
     Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectState, ObjectStatus, PodIdentity, PodObjects, Read,
     Reference, References, Source, StaleReason, Store as _, Ttl, TtlStore,
@@ -442,7 +442,7 @@ where
     }
 
     fn kind_name(&self) -> &'static str {
-        larder_kube::Kind::from(self.kind).resource()
+        Kind::from(self.kind).resource()
     }
 
     /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`.

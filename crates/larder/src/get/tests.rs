@@ -1,1 +1,64 @@
+use super::*;
+use crate::cli::{Cli, Command};
+use clap::Parser as _;
 
+fn get(line: &str) -> Get {
+    let Command::Get(mut args) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else {
+        panic!("{line} is not get")
+    };
+    let targets = parse_targets(&std::mem::take(&mut args.targets)).unwrap();
+    let several_kinds = targets.windows(2).any(|pair| pair[0].kind != pair[1].kind);
+    let is_named = targets.iter().any(|target| target.name.is_some());
+    Get { client: Client::new("/nowhere"), args, several_kinds, is_named, failed: false }
+}
+
+fn entries() -> Vec<ObjectEntry> {
+    let entry = |name: &str, state: &str, age: f64| {
+        json!({
+            "namespace": "shop", "name": name,
+            "object": {
+                "uid": "u", "resourceVersion": "7", "type": "Opaque", "data": 2, "createdAt": "2026-01-01T00:00:00Z",
+            },
+            "freshness": {"state": state, "ageSeconds": age},
+        })
+    };
+    let absent = json!({"namespace": "shop", "name": "gone", "freshness": {"state": "absent", "ageSeconds": 1.0}});
+    serde_json::from_value(json!([entry("db-password", "fresh", 2.0), entry("tls", "stale", 400.0), absent])).unwrap()
+}
+
+fn render(line: &str, kind: Kind) -> String {
+    let now = "2026-01-02T00:00:00Z".parse().unwrap();
+    get(line).render(kind, entries().iter().filter_map(|entry| object_row(kind, entry, now)).collect())
+}
+
+#[test]
+fn tables_are_kubectls() {
+    insta::assert_snapshot!("secrets", render("larder get secrets", Kind::Secret));
+    insta::assert_snapshot!("secrets_wide", render("larder get secrets -o wide", Kind::Secret));
+    insta::assert_snapshot!("secrets_all_namespaces", render("larder get secrets -A", Kind::Secret));
+    insta::assert_snapshot!("configmaps", render("larder get cm", Kind::ConfigMap));
+    insta::assert_snapshot!("two_kinds", render("larder get secrets,cm", Kind::Secret));
+    insta::assert_snapshot!("names", render("larder get secrets -o name", Kind::Secret));
+    insta::assert_snapshot!("no_headers", render("larder get secrets --no-headers", Kind::Secret));
+}
+
+#[test]
+fn paths_carry_the_place_and_the_selectors() {
+    let path = |line: &str| {
+        let get = get(line);
+        let words = line.split_whitespace().nth(2).unwrap().to_owned();
+        let name = line.split_whitespace().nth(3).filter(|word| !word.starts_with('-'));
+        let mut all = vec![words];
+        all.extend(name.map(str::to_owned));
+        let target = parse_targets(&all).unwrap().remove(0);
+        (format!("{:?}", get.kubernetes(&target)), format!("{:?}", get.entries(&target)))
+    };
+    let (kubernetes, entries) = path("larder get secrets -A -l app=web");
+    assert!(kubernetes.contains("/api/v1/secrets\"") && kubernetes.contains("app=web"), "{kubernetes}");
+    assert!(entries.contains("/larder/v1/objects/secrets\"") && !entries.contains("namespace"), "{entries}");
+    let (kubernetes, entries) = path("larder get secret db -n shop");
+    assert!(kubernetes.contains("/api/v1/namespaces/shop/secrets/db"), "{kubernetes}");
+    assert!(entries.contains("/larder/v1/objects/secrets/shop/db"), "{entries}");
+    let (kubernetes, _) = path("larder get nodes");
+    assert!(kubernetes.contains("/api/v1/nodes\""), "{kubernetes}");
+}
