@@ -88,6 +88,20 @@ impl Cluster {
         self.create(json!({ "metadata": { "name": name, "labels": { "app": name } }, "spec": full })).await
     }
 
+    /// Creates the mirror of a static pod with that hash.
+    pub(crate) async fn create_mirror_pod(&self, name: &str, hash: &str) -> Pod {
+        let annotations = json!({
+            "kubernetes.io/config.mirror": hash,
+            "kubernetes.io/config.hash": hash,
+            "kubernetes.io/config.source": "file",
+        });
+        self.create(json!({
+            "metadata": { "name": name, "annotations": annotations },
+            "spec": { "nodeName": self.node_name, "hostNetwork": true, "containers": [container("main", "sleep 100000")] },
+        }))
+        .await
+    }
+
     /// Creates a pod that refers to a Secret by a volume.
     pub(crate) async fn create_pod_with_secret(&self, name: &str, secret: &str) -> Pod {
         self.create_pod(name, json!({ "volumes": [{ "name": "v", "secret": { "secretName": secret } }] })).await

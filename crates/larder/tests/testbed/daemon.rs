@@ -47,9 +47,9 @@ impl Answer {
         status.to_str().expect("ASCII")
     }
 
-    /// Whether it says that the object is stale.
+    /// Whether it says that the object is stale: only then its `detail` is the reason.
     pub(crate) fn is_stale(&self) -> bool {
-        self.cache_status().contains("stale")
+        self.cache_status().contains("detail=\"stale: ")
     }
 }
 

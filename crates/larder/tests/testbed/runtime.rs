@@ -34,11 +34,9 @@ fn find<'a>(status: &'a Value, id: &str) -> &'a Value {
 async fn an_exit_with_code_3_ends_a_wait_within_the_relist_period_with_the_runtimes_times() {
     let testbed = Testbed::start(Options::default()).await.expect("testbed");
     let cluster = Cluster::new(&testbed).await;
-    // Runs until the file is there, so that the test says when it ends.
-    let flag = testbed.folder().join("end-now");
-    let root = testbed.folder().display();
-    let command = format!("while ! test -e /proc/1/root{root}/end-now; do sleep 0.05; done; exit 3");
-    let pod = cluster.create_pod("task", json!({ "hostPID": true, "containers": [container("main", &command)] })).await;
+    // It ends when the test says so: as its own first process it gets the signal of a stop, and decides what to do.
+    let command = "trap 'exit 3' TERM; while true; do sleep 0.1 & wait; done";
+    let pod = cluster.create_pod("task", json!({ "containers": [container("main", command)] })).await;
     let running = testbed.pods().run(&pod).await.expect("runs");
     let id = &running.containers["main"];
     let uid = pod.metadata.uid.as_deref().expect("uid");
@@ -52,11 +50,10 @@ async fn an_exit_with_code_3_ends_a_wait_within_the_relist_period_with_the_runti
     assert_eq!(find(&started, id)["state"], "running", "{started}");
 
     let waits = ["wait", "pod", "task", "-n", NAMESPACE, "--for=exited", "--timeout=60s"];
-    let ends = async {
-        std::fs::write(&flag, "").expect("flag");
-    };
-    let (wait, ()) = tokio::join!(daemon.larder(&waits), ends);
-    wait.ok();
+    let stop = testbed.pods().stop_container(id, Duration::from_secs(30));
+    let (wait, stopped) = tokio::join!(daemon.larder(&waits), stop);
+    stopped.expect("stopped");
+    assert_eq!(wait.ok(), "pod/task condition met\n");
     let answer = daemon.get(&path).await.body;
     let exited = find(&answer, id);
     assert_eq!((&exited["state"], &exited["exitCode"]), (&json!("exited"), &json!(3)), "{answer}");
@@ -120,4 +117,21 @@ async fn a_restart_is_the_same_container_with_another_instance() {
         if containers == 0 { Ok(()) } else { Err(format!("{answer:?}")) }
     });
     gone.await.expect("gone");
+}
+
+#[tokio::test]
+async fn a_static_pod_is_found_by_the_name_of_its_mirror() {
+    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let cluster = Cluster::new(&testbed).await;
+    // What a kubelet does with a manifest: the runtime knows the pod by the manifest's hash, the API server by another UID.
+    let hash = "6b7a1c4c5d2f4e0f9a8b7c6d5e4f3a2b";
+    let pod = cluster.create_mirror_pod("static-web", hash).await;
+    assert_ne!(pod.metadata.uid.as_deref(), Some(hash));
+    let running = testbed.pods().run(&pod).await.expect("runs");
+    assert_eq!(running.uid, hash);
+    let daemon = Daemon::start(&testbed).await;
+    daemon.larder(&["wait", "pod", "static-web", "-n", NAMESPACE, "--for=state=running", "--timeout=60s"]).await.ok();
+    let answer = daemon.get(&format!("/larder/v1/namespaces/{NAMESPACE}/pods/static-web/status")).await;
+    assert_eq!((answer.status, &answer.body["uid"]), (200, &json!(hash)), "{answer:?}");
+    assert_eq!(find(&answer.body, &running.containers["main"])["state"], "running", "{answer:?}");
 }

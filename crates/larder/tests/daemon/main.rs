@@ -1,0 +1,20 @@
+//! The real binary as a process: `larder run`, and the commands that ask it.
+//!
+//! | module | what it shows |
+//! | --- | --- |
+//! | `manifests` | without a cluster: what is served, refused and told, exit codes, bad documents among good ones |
+//! | `requests` | the local API: headers, parameters, methods |
+//! | `sockets` | the socket: in use, stale, not one, removed at the end; who may read |
+//! | `clients` | clients that send garbage, hang, flood or go away |
+//! | `start` | what cannot work is told before anything starts; signals end it |
+//! | `metrics` | scraping, and that no name of a Secret is among it |
+//! | `outage` | with a simulated API server and runtime that go away and come back |
+
+mod clients;
+mod harness;
+mod manifests;
+mod metrics;
+mod outage;
+mod requests;
+mod sockets;
+mod start;

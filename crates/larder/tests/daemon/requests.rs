@@ -1,0 +1,109 @@
+//! The local API as a client of HTTP sees it.
+
+use crate::harness::{Daemon, request};
+use serde_json::json;
+use tokio::net::UnixStream;
+
+const FILES: [(&str, &str); 1] = [(
+    "all.yaml",
+    "\
+{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: i, envFrom: [{secretRef: {name: db}}]}]}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: db}, stringData: {a: b}}
+",
+)];
+
+#[tokio::test]
+async fn an_object_comes_with_its_age_and_how_it_was_cached() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    for path in ["/api/v1/namespaces/default/secrets/db", "/api/v1/secrets", "/api/v1/pods", "/larder/v1/objects/secrets"] {
+        let answer = daemon.get(path).await;
+        assert_eq!(answer.code, 200, "{answer:?}");
+        assert_eq!(answer.header("content-type"), "application/json");
+        assert!(answer.age() < 60, "{answer:?}");
+        assert!(answer.header("cache-status").starts_with("larder; hit"), "{answer:?}");
+        assert!(answer.header("cache-status").ends_with("detail=manifest"), "{answer:?}");
+    }
+    let list = daemon.get("/api/v1/namespaces/default/secrets").await.json();
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("SecretList"), &json!("v1")));
+    assert_eq!(list["items"][0]["kind"], "Secret");
+}
+
+#[tokio::test]
+async fn what_is_known_without_the_data_says_so() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    let entry = daemon.get("/larder/v1/objects/secrets/default/db").await;
+    assert_eq!(entry.json()["object"]["data"], 1);
+    assert_eq!(entry.json()["freshness"]["state"], "fresh");
+    assert_eq!(entry.json()["freshness"]["source"], "manifest");
+    assert!(!entry.text.contains("Yg=="), "{entry:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_parameter_is_named() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    let secret = "/api/v1/namespaces/default/secrets/db";
+    for (path, parameter) in [
+        (format!("{secret}?timeout=soon"), "timeout"),
+        (format!("{secret}?timeout=0s"), "timeout"),
+        (format!("{secret}?timeout=2h"), "timeout"),
+        ("/api/v1/secrets?labelSelector=a%20b".to_owned(), "labelSelector"),
+        ("/api/v1/pods?fieldSelector=spec.nodeName%3Dx".to_owned(), "fieldSelector"),
+        ("/larder/v1/pods/u/status?newerThan=yesterday".to_owned(), "newerThan"),
+        ("/larder/v1/pods/u/status?newerThan=2026-01-01T00:00:00Z&timeout=1d".to_owned(), "timeout"),
+    ] {
+        let answer = daemon.get(&path).await;
+        let status = answer.json();
+        assert_eq!((answer.code, &status["reason"]), (400, &json!("BadRequest")), "{path}: {answer:?}");
+        assert_eq!(status["details"]["causes"][0]["field"], parameter, "{path}: {answer:?}");
+        assert!(status["message"].as_str().unwrap().contains(parameter), "{path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn absent_refused_unserved_and_unknown_are_different_answers() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    for (path, code, reason) in [
+        ("/api/v1/namespaces/default/pods/none", 404, "NotFound"),
+        ("/api/v1/nodes/node-1", 404, "NotFound"),
+        ("/api/v1/namespaces/default/secrets/other", 403, "Forbidden"),
+        ("/larder/v1/pods", 501, "NotImplemented"),
+        ("/larder/v1/pods/u/status", 501, "NotImplemented"),
+        ("/api/v1/services", 404, "NotFound"),
+        ("/", 404, "NotFound"),
+        ("/api/v1/pods?watch=true", 405, "MethodNotAllowed"),
+    ] {
+        let answer = daemon.get(path).await;
+        assert_eq!((answer.code, &answer.json()["reason"]), (code, &json!(reason)), "{path}: {answer:?}");
+        assert_eq!(answer.json()["kind"], "Status");
+    }
+    let absent = daemon.get("/api/v1/namespaces/default/pods/none").await;
+    assert!(absent.age() < 60 && absent.header("cache-status").contains("detail=absent"), "{absent:?}");
+    assert!(daemon.get("/").await.text.contains("PathNotServed"));
+}
+
+#[tokio::test]
+async fn nothing_can_be_written() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    for method in ["POST", "PUT", "PATCH", "DELETE"] {
+        for path in ["/api/v1/namespaces/default/secrets/db", "/livez", "/anything"] {
+            let stream = UnixStream::connect(daemon.socket()).await.unwrap();
+            let answer = request(stream, method, path, "*/*").await.unwrap();
+            assert_eq!((answer.code, answer.header("allow")), (405, "GET, HEAD"), "{method} {path}: {answer:?}");
+        }
+    }
+    let stream = UnixStream::connect(daemon.socket()).await.unwrap();
+    let head = request(stream, "HEAD", "/api/v1/namespaces/default/secrets/db", "*/*").await.unwrap();
+    assert_eq!((head.code, head.text.as_str()), (200, ""));
+}
+
+#[tokio::test]
+async fn health_is_told_in_a_word_or_check_by_check() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(daemon.get(path).await.text, "ok");
+        let verbose = daemon.get(&format!("{path}?verbose")).await.text;
+        assert!(verbose.contains("[+]tasks ok\n") && verbose.ends_with("check passed\n"), "{verbose}");
+    }
+    assert!(daemon.get("/readyz?verbose").await.text.contains("[+]pods ok\n"));
+}

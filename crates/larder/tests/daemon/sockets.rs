@@ -1,0 +1,110 @@
+//! The socket: whose it is, and who may read.
+
+use crate::harness::{Daemon, folder_with, is_socket, larder, run, until};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use tokio::net::UnixStream;
+
+const ARGUMENTS: [&str; 4] = ["--manifests", "manifests", "--runtime-endpoint", "none"];
+
+/// The user and group `nobody`.
+const NOBODY: u32 = 65_534;
+
+#[tokio::test]
+async fn a_socket_in_use_is_left_alone_and_its_holder_named() {
+    let first = Daemon::with_manifests(&[]).await;
+    let mut command = larder();
+    command.arg("run").args(ARGUMENTS).arg("--socket").arg(first.socket()).current_dir(first.folder.path());
+    let told = run(command).await.failed();
+    let holder = format!("in use by larder (process {})", first.id());
+    assert!(told.contains(&holder) && told.contains("l.sock"), "{told}");
+    assert_eq!(first.get("/livez").await.code, 200);
+}
+
+#[tokio::test]
+async fn the_socket_of_a_daemon_that_was_killed_is_taken_over() {
+    let mut first = Daemon::with_manifests(&[]).await;
+    first.kill();
+    assert!(is_socket(&first.socket()), "it had no chance to remove it");
+    let folder = std::mem::replace(&mut first.folder, tempfile::tempdir().unwrap());
+    let second = Daemon::spawn(folder, &ARGUMENTS);
+    second.ready().await;
+}
+
+#[tokio::test]
+async fn what_is_no_socket_is_refused_and_kept() {
+    let folder = folder_with(&[]);
+    let path = folder.path().join("l.sock");
+    fs::write(&path, "precious").unwrap();
+    let mut daemon = Daemon::spawn(folder, &ARGUMENTS);
+    assert_eq!(daemon.ended().await.code(), Some(1));
+    assert!(daemon.log().contains("is not a socket"), "{}", daemon.log());
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_path_that_is_too_long_says_how_long_it_may_be() {
+    let mut command = larder();
+    let path = format!("/tmp/{}", "x".repeat(120));
+    command.args(["run", "--manifests", "/tmp", "--runtime-endpoint", "none", "--socket", &path]);
+    let told = run(command).await.failed();
+    assert!(told.contains("125 bytes") && told.contains("107"), "{told}");
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_cleanly_and_removes_the_socket() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut daemon = Daemon::with_manifests(&[]).await;
+        // One client is idle, one in the middle of its request: neither holds up the end.
+        let idle = UnixStream::connect(daemon.socket()).await.unwrap();
+        let halfway = UnixStream::connect(daemon.socket()).await.unwrap();
+        halfway.writable().await.unwrap();
+        halfway.try_write(b"GET /livez HTTP/1.1\r\n").unwrap();
+        daemon.signal(signal);
+        let status = daemon.ended().await;
+        assert_eq!(status.code(), Some(0), "{}", daemon.log());
+        assert!(!daemon.socket().exists(), "the socket is removed");
+        drop((idle, halfway));
+    }
+}
+
+#[tokio::test]
+async fn everyone_may_connect_and_only_root_may_read() {
+    assert!(rustix::process::geteuid().is_root(), "this test changes the user of a process, and so needs root");
+    let daemon = Daemon::with_manifests(&[]).await;
+    assert_eq!(fs::metadata(daemon.socket()).unwrap().permissions().mode() & 0o777, 0o666);
+    // Nobody can reach neither the folder of the tests nor the binary in its build folder.
+    let open = tempfile::tempdir().unwrap();
+    for path in [open.path(), daemon.folder.path()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let binary = open.path().join("larder");
+    copy(Path::new(env!("CARGO_BIN_EXE_larder")), &binary);
+    let mut command = std::process::Command::new(&binary);
+    command.args(["get", "secrets", "-A"]).env("LARDER_SOCKET", daemon.socket()).uid(NOBODY).gid(NOBODY);
+    let told = run(command).await.failed();
+    assert!(told.starts_with("Error from server (Forbidden): user 65534 may not read"), "{told}");
+    let metrics = until("it is counted", async || {
+        Some(daemon.get("/metrics").await.text).filter(|text| text.contains("larder_http_connections_foreign_total 1"))
+    });
+    metrics.await;
+}
+
+fn copy(from: &Path, to: &Path) {
+    if fs::hard_link(from, to).is_err() {
+        fs::copy(from, to).unwrap();
+    }
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn without_a_daemon_a_command_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = larder();
+    command.args(["get", "pods", "--socket"]).arg(folder.path().join("l.sock"));
+    let told = run(command).await.failed();
+    assert!(told.contains("no such socket") && told.contains("larder run") && told.contains("LARDER_SOCKET"), "{told}");
+}

@@ -1,0 +1,80 @@
+//! What cannot work is told before anything starts.
+
+use crate::harness::{Daemon, folder_with, larder, run};
+use std::fs;
+
+/// What `larder run` with these arguments complains of.
+async fn told(arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = larder();
+    command.arg("run").args(arguments).args(["--socket", "l.sock"]).current_dir(folder.path());
+    let told = run(command).await.failed();
+    assert!(!folder.path().join("l.sock").exists(), "{told}");
+    told
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_used_is_named_with_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("garbage"), "{{{ not yaml").unwrap();
+    fs::write(path("empty"), "apiVersion: v1\nkind: Config\n").unwrap();
+    for (name, why) in [("missing", "No such file"), ("", "directory"), ("garbage", "kubeconfig"), ("empty", "context")] {
+        let path = path(name);
+        let told = told(&["--kubeconfig", &path, "--node-name", "n", "--runtime-endpoint", "none"]).await;
+        assert!(told.starts_with("error: ") && told.contains(&path) && told.contains(why), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_used_are_named() {
+    for (arguments, expected) in [
+        (&["--node-name", "n"][..], "--kubeconfig"),
+        (&["--manifests", "/does/not/exist"], "/does/not/exist"),
+        (&["--manifests", "/", "--node-name", "Not_A_Name"], "node_name"),
+        (&["--manifests", "/", "--runtime-endpoint", "tcp://127.0.0.1:1"], "tcp://127.0.0.1:1"),
+        (&["--manifests", "/", "--log-level", "lou[d"], "--log-level"),
+    ] {
+        let told = told(arguments).await;
+        assert!(told.starts_with("error: ") && told.contains(expected), "{arguments:?}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_metrics_address_in_use_is_named_and_nothing_is_left_behind() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let told = told(&["--manifests", "/tmp", "--runtime-endpoint", "none", "--metrics-address", &address]).await;
+    assert!(told.contains(&address) && told.contains("--metrics-address"), "{told}");
+}
+
+#[tokio::test]
+async fn no_core_is_dumped() {
+    let daemon = Daemon::with_manifests(&[]).await;
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{core}");
+}
+
+#[tokio::test]
+async fn logs_are_lines_of_json_where_that_is_asked_for() {
+    let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none", "--log-format", "json"];
+    let daemon = Daemon::spawn(folder_with(&[]), &arguments);
+    daemon.ready().await;
+    let log = daemon.log();
+    assert!(!log.is_empty());
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["level"].is_string() && line["fields"]["message"].is_string(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn completion_scripts_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let mut command = larder();
+        command.args(["completion", shell]);
+        let script = run(command).await.ok();
+        assert!(script.contains("larder") && script.contains("get") && script.contains("wait"), "{shell}");
+    }
+}
