@@ -28,7 +28,7 @@ const LEN_BITS: u32 = 6;
 const MORE: u8 = 1 << LEN_BITS;
 
 /// Appends a length, its lowest bits first.
-pub(crate) fn push_len(out: &mut String, mut len: usize) {
+fn push_len(out: &mut String, mut len: usize) {
     loop {
         let low = (len & usize::from(MORE - 1)).to_le_bytes()[0];
         len >>= LEN_BITS;
@@ -40,19 +40,70 @@ pub(crate) fn push_len(out: &mut String, mut len: usize) {
     }
 }
 
-/// Splits a text that begins with a length into the part of that length and the rest.
+/// Appends a part with its length before it.
+pub(crate) fn push_part(out: &mut String, part: &str) {
+    push_len(out, part.len());
+    out.push_str(part);
+}
+
+/// The number of bytes that [`push_part`] appends.
+pub(crate) const fn len_of_part(part: &str) -> usize {
+    len_of_len(part.len()) + part.len()
+}
+
+/// The number of bytes that [`push_len`] appends.
+const fn len_of_len(len: usize) -> usize {
+    match usize::BITS - len.leading_zeros() {
+        0 => 1,
+        bits => bits.div_ceil(LEN_BITS) as usize,
+    }
+}
+
+/// Splits a text that begins with a [part](push_part) into that part and the rest.
 ///
-/// Both are empty for a text that [`push_len`] did not begin, which none of this crate is.
+/// Both are empty for a text that does not begin with one, which none of this crate is.
+#[inline]
 pub(crate) fn split_len(text: &str) -> (&str, &str) {
+    match text.as_bytes().first() {
+        // The parts of a key are short as a rule, and this is in every look-up's way.
+        Some(&len) if len & MORE == 0 => split_after(text, 1, len.into()),
+        _ => split_long(text),
+    }
+}
+
+#[cold]
+fn split_long(text: &str) -> (&str, &str) {
     let (mut len, mut shift) = (0_usize, 0);
     for (at, byte) in text.bytes().enumerate() {
         len |= usize::from(byte & (MORE - 1)) << shift;
         if byte & MORE == 0 {
-            return text.get(at + 1..).and_then(|rest| rest.split_at_checked(len)).unwrap_or_default();
+            return split_after(text, at + 1, len);
         }
         shift += LEN_BITS;
     }
     Default::default()
+}
+
+#[inline]
+fn split_after(text: &str, start: usize, len: usize) -> (&str, &str) {
+    text.get(start..).and_then(|rest| rest.split_at_checked(len)).unwrap_or_default()
+}
+
+/// What follows after a [part](push_part), if the text begins with it.
+#[inline]
+pub(crate) fn strip_part<'t>(text: &'t [u8], part: &str) -> Option<&'t [u8]> {
+    match text.split_first() {
+        Some((&len, rest)) if len & MORE == 0 && usize::from(len) == part.len() => rest.strip_prefix(part.as_bytes()),
+        Some((&len, _)) if len & MORE != 0 => strip_long(text, part),
+        _ => None,
+    }
+}
+
+#[cold]
+fn strip_long<'t>(text: &'t [u8], part: &str) -> Option<&'t [u8]> {
+    let mut len = String::new();
+    push_len(&mut len, part.len());
+    text.strip_prefix(len.as_bytes())?.strip_prefix(part.as_bytes())
 }
 
 /// Hashes texts one after another, so that where one ends and the next begins counts.
@@ -66,13 +117,19 @@ pub(crate) fn hash_parts<H: Hasher>(parts: impl IntoIterator<Item = impl AsRef<s
 }
 
 impl ObjectKey {
-    /// The key of an object. Allocates once.
+    /// The key of an object.
     pub fn new(namespace: &str, name: &str) -> Self {
-        let mut text = String::with_capacity(namespace.len() + name.len() + 2);
-        push_len(&mut text, namespace.len());
-        text.push_str(namespace);
-        text.push_str(name);
-        Self { text: text.into() }
+        Self::new_in(namespace, name, &mut String::new())
+    }
+
+    /// The key of an object, put together in a buffer that the next one can use again: an `Arc<str>` can only be copied
+    /// from what it is to hold.
+    pub(crate) fn new_in(namespace: &str, name: &str, buffer: &mut String) -> Self {
+        buffer.clear();
+        buffer.reserve(len_of_part(namespace) + name.len());
+        push_part(buffer, namespace);
+        buffer.push_str(name);
+        Self { text: buffer.as_str().into() }
     }
 
     /// The object's namespace.
@@ -94,16 +151,7 @@ impl ObjectKey {
     /// ```
     #[inline]
     pub fn is(&self, namespace: &str, name: &str) -> bool {
-        // Namespaces are short: their length is one byte. This is in every read's way.
-        if namespace.len() < usize::from(MORE)
-            && let Some((len, text)) = self.text.as_bytes().split_first()
-        {
-            return usize::from(*len) == namespace.len()
-                && text.len() == namespace.len() + name.len()
-                && text.starts_with(namespace.as_bytes())
-                && text.ends_with(name.as_bytes());
-        }
-        split_len(&self.text) == (namespace, name)
+        strip_part(self.text.as_bytes(), namespace) == Some(name.as_bytes())
     }
 }
 
@@ -156,6 +204,9 @@ mod tests {
         }
         for len in [0, 1, 63, 64, 65, 4_095, 4_096, 262_143, 262_144] {
             let part = "x".repeat(len);
+            let mut prefix = String::new();
+            push_len(&mut prefix, len);
+            assert_eq!(len_of_len(len), prefix.len(), "{len}");
             assert_eq!(ObjectKey::new(&part, "n").namespace().len(), len);
         }
     }

@@ -20,11 +20,12 @@
 
 mod record;
 
+use crate::key::hash_parts;
 use crate::sync::Mutex;
 use crate::{GetError, PodIdentity, Read, Reference, References, Store};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use record::Record;
+use record::{Names, Record};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 
@@ -105,24 +106,23 @@ impl<S: Store, R> PodObjects<S, R> {
         R: References<P>,
     {
         let identity = self.references.identity(pod);
-        let mut names = Vec::new();
+        let mut names = Names::new();
         self.references.visit(pod, |reference| names.push(reference));
         record::normalize(&mut names);
 
+        let new = Record::new(identity, &names);
         let hash = self.hash(identity);
         let mut pods = self.shard(hash).lock();
         match pods.find_mut(hash, |record| record.is(identity)) {
-            None => {
-                for &reference in &names {
-                    self.add(identity, reference);
-                }
-                pods.insert_unique(hash, Record::new(identity, &names), |record| self.hash(record.identity()));
-            }
-            Some(record) if record.has(&names) => {}
+            Some(record) if *record == new => {}
             Some(record) => {
-                let before = std::mem::replace(record, Record::new(identity, &names));
-                record::missing(names.iter().copied(), before.references()).for_each(|it| self.add(identity, it));
-                record::missing(before.references(), names.iter().copied()).for_each(|it| self.delete(identity, it));
+                let before = std::mem::replace(record, new);
+                self.add(identity, record::missing(names.iter().copied(), before.references()));
+                self.delete(identity, record::missing(before.references(), names.iter().copied()));
+            }
+            None => {
+                self.add(identity, names.iter().copied());
+                pods.insert_unique(hash, new, |record| self.hash(record.identity()));
             }
         }
     }
@@ -141,7 +141,7 @@ impl<S: Store, R> PodObjects<S, R> {
         let mut pods = self.shard(hash).lock();
         let Ok(found) = pods.find_entry(hash, |record| record.is(pod)) else { return };
         let (record, _) = found.remove();
-        record.references().for_each(|reference| self.delete(pod, reference));
+        self.delete(pod, record.references());
     }
 
     /// Reads an object that a registered pod refers to.
@@ -189,20 +189,17 @@ impl<S: Store, R> PodObjects<S, R> {
         }
     }
 
-    fn add(&self, pod: PodIdentity<'_>, reference: Reference<'_>) {
-        self.store.add_reference(pod.namespace, reference.name, pod.uid);
+    fn add<'r>(&self, pod: PodIdentity<'_>, references: impl Iterator<Item = Reference<'r>>) {
+        self.store.add_references(pod.namespace, references.map(|reference| reference.name), pod.uid);
     }
 
-    fn delete(&self, pod: PodIdentity<'_>, reference: Reference<'_>) {
-        self.store.delete_reference(pod.namespace, reference.name, pod.uid);
+    fn delete<'r>(&self, pod: PodIdentity<'_>, references: impl Iterator<Item = Reference<'r>>) {
+        self.store.delete_references(pod.namespace, references.map(|reference| reference.name), pod.uid);
     }
 
     fn hash(&self, pod: PodIdentity<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        for part in [pod.namespace, pod.name, pod.uid] {
-            hasher.write(part.as_bytes());
-            hasher.write_u8(0xff);
-        }
+        hash_parts([pod.namespace, pod.name, pod.uid], &mut hasher);
         hasher.finish()
     }
 

@@ -52,6 +52,16 @@ pub trait Store: Send + Sync + 'static {
     /// Takes back one reference; with the last one the object is dropped. Without effect where there is none.
     fn delete_reference(&self, namespace: &str, name: &str, uid: &str);
 
+    /// As [`add_reference`](Self::add_reference), for several objects of one namespace.
+    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        names.for_each(|name| self.add_reference(namespace, name, uid));
+    }
+
+    /// As [`delete_reference`](Self::delete_reference), for several objects of one namespace.
+    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        names.for_each(|name| self.delete_reference(namespace, name, uid));
+    }
+
     /// Reads an object.
     ///
     /// # Errors
@@ -85,6 +95,14 @@ impl<S: Store> Store for Arc<S> {
 
     fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
         (**self).delete_reference(namespace, name, uid);
+    }
+
+    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        (**self).add_references(namespace, names, uid);
+    }
+
+    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        (**self).delete_references(namespace, names, uid);
     }
 
     fn get(

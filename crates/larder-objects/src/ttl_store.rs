@@ -88,13 +88,6 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
         self.clock.now() < confirmed.expiry(ttl)
     }
 
-    /// The object if it is fresh, without an exclusive lock.
-    #[inline]
-    fn fresh(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
-        let (object, confirmed) = self.registry.published(namespace, name)?;
-        self.is_fresh(confirmed).then(|| Read { object, freshness: confirmed.fresh() })
-    }
-
     fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {
         match known {
             Known::Nothing => ObjectState::NotFetched,
@@ -109,11 +102,19 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
     type Error = F::Error;
 
     fn add_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        self.registry.add_reference(namespace, name);
+        self.registry.add_references(namespace, std::iter::once(name));
     }
 
     fn delete_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        self.registry.delete_reference(namespace, name);
+        self.registry.delete_references(namespace, std::iter::once(name));
+    }
+
+    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, _uid: &str) {
+        self.registry.add_references(namespace, names);
+    }
+
+    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, _uid: &str) {
+        self.registry.delete_references(namespace, names);
     }
 
     #[inline]

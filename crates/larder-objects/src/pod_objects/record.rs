@@ -1,9 +1,14 @@
 //! A registered pod in one allocation: who it is, and the sorted names that it refers to.
 
-use crate::key::{push_len, split_len};
+use crate::key::{len_of_part, push_part, split_len, strip_part};
 use crate::{PodIdentity, Reference};
+use smallvec::SmallVec;
+
+/// The references of a pod that is being registered: of most pods they are few.
+pub(super) type Names<'p> = SmallVec<[Reference<'p>; 8]>;
 
 /// Namespace, name and UID, then each name with a mark; every part with its length before it.
+#[derive(PartialEq, Eq)]
 pub(super) struct Record(Box<str>);
 
 /// What stands before an optional reference's name.
@@ -12,7 +17,7 @@ const OPTIONAL: char = '?';
 const REQUIRED: char = '!';
 
 /// Sorts references by name and leaves each name once: optional if every reference to it is.
-pub(super) fn normalize(references: &mut Vec<Reference<'_>>) {
+pub(super) fn normalize(references: &mut Names<'_>) {
     // `false` sorts before `true`: the first of equal names is required if any is.
     references.sort_unstable();
     references.dedup_by_key(|reference| reference.name);
@@ -33,9 +38,11 @@ pub(super) fn missing<'a>(
 impl Record {
     /// The record of a pod with these references, which are [normalized](normalize).
     pub(super) fn new(pod: PodIdentity<'_>, references: &[Reference<'_>]) -> Self {
-        let names: usize = references.iter().map(|reference| reference.name.len() + 3).sum();
-        let mut text = String::with_capacity(pod.namespace.len() + pod.name.len() + pod.uid.len() + 6 + names);
-        for part in [pod.namespace, pod.name, pod.uid] {
+        let parts = [pod.namespace, pod.name, pod.uid];
+        let names = references.iter().map(|reference| 1 + len_of_part(reference.name));
+        // Exactly as long as it gets, so that boxing it does not copy it.
+        let mut text = String::with_capacity(parts.into_iter().map(len_of_part).chain(names).sum());
+        for part in parts {
             push_part(&mut text, part);
         }
         for reference in references {
@@ -50,7 +57,8 @@ impl Record {
     }
 
     pub(super) fn is(&self, pod: PodIdentity<'_>) -> bool {
-        self.identity() == pod
+        let parts = [pod.namespace, pod.name, pod.uid];
+        parts.into_iter().try_fold(self.0.as_bytes(), strip_part).is_some()
     }
 
     /// The references, sorted by name.
@@ -64,20 +72,10 @@ impl Record {
         })
     }
 
-    /// Whether these are the references, all and in order.
-    pub(super) fn has(&self, references: &[Reference<'_>]) -> bool {
-        self.references().eq(references.iter().copied())
-    }
-
     fn split(&self) -> (PodIdentity<'_>, &str) {
         let (namespace, rest) = split_len(&self.0);
         let (name, rest) = split_len(rest);
         let (uid, rest) = split_len(rest);
         (PodIdentity { namespace, name, uid }, rest)
     }
-}
-
-fn push_part(text: &mut String, part: &str) {
-    push_len(text, part.len());
-    text.push_str(part);
 }

@@ -8,11 +8,11 @@ use crate::{ObjectKey, Source};
 use larder_clock::Timestamp;
 use std::sync::Arc;
 
-pub(super) use map::Published;
+pub(super) use map::{Published, View};
 
 /// What is published of an object.
-struct Value<O> {
-    object: Arc<O>,
+pub(super) struct Value<O> {
+    pub(super) object: Arc<O>,
     // The two parts of a `Confirmed`, which would be padded to twice their size.
     at: Timestamp,
     source: Source,
@@ -23,13 +23,9 @@ impl<O> Value<O> {
         Self { object, at: confirmed.at, source: confirmed.source }
     }
 
-    #[cfg(not(shuttle))]
-    fn object(&self) -> Arc<O> {
-        Arc::clone(&self.object)
-    }
-
-    fn read(&self) -> (Arc<O>, Confirmed) {
-        (Arc::clone(&self.object), Confirmed { at: self.at, source: self.source })
+    #[inline]
+    pub(super) fn confirmed(&self) -> Confirmed {
+        Confirmed { at: self.at, source: self.source }
     }
 }
 
@@ -37,7 +33,7 @@ impl<O> Value<O> {
 mod map {
     use super::{Arc, Confirmed, ObjectKey, Value};
     use foldhash::fast::RandomState;
-    use papaya::{Equivalent, HashMap, ResizeMode};
+    use papaya::{Equivalent, HashMap, HashMapRef, LocalGuard, ResizeMode};
     use seize::Collector;
     use std::hash::{Hash, Hasher};
 
@@ -48,12 +44,14 @@ mod map {
     }
 
     impl Hash for Wanted<'_> {
+        #[inline]
         fn hash<H: Hasher>(&self, state: &mut H) {
             crate::key::hash_parts([self.namespace, self.name], state);
         }
     }
 
     impl Equivalent<ObjectKey> for Wanted<'_> {
+        #[inline]
         fn equivalent(&self, key: &ObjectKey) -> bool {
             key.is(self.namespace, self.name)
         }
@@ -61,6 +59,18 @@ mod map {
 
     pub(in crate::ttl_store) struct Published<O> {
         map: HashMap<ObjectKey, Value<O>, RandomState>,
+    }
+
+    pub(in crate::ttl_store) struct View<'m, O> {
+        map: HashMapRef<'m, ObjectKey, Value<O>, RandomState, LocalGuard<'m>>,
+    }
+
+    impl<O> View<'_, O> {
+        /// What is published of an object.
+        #[inline]
+        pub(in crate::ttl_store) fn get(&self, namespace: &str, name: &str) -> Option<&Value<O>> {
+            self.map.get(&Wanted { namespace, name })
+        }
     }
 
     impl<O> Published<O> {
@@ -74,10 +84,10 @@ mod map {
             Self { map }
         }
 
+        /// A view in which what is found stays for as long as the view is held; hold it for a moment only.
         #[inline]
-        pub(in crate::ttl_store) fn get(&self, namespace: &str, name: &str) -> Option<(Arc<O>, Confirmed)> {
-            let map = self.map.pin();
-            map.get(&Wanted { namespace, name }).map(Value::read)
+        pub(in crate::ttl_store) fn pin(&self) -> View<'_, O> {
+            View { map: self.map.pin() }
         }
 
         pub(in crate::ttl_store) fn set(
@@ -87,12 +97,12 @@ mod map {
             confirmed: Confirmed,
         ) -> Option<Arc<O>> {
             let map = self.map.pin();
-            map.insert(key.clone(), Value::new(object, confirmed)).map(Value::object)
+            map.insert(key.clone(), Value::new(object, confirmed)).map(|value| Arc::clone(&value.object))
         }
 
         pub(in crate::ttl_store) fn remove(&self, namespace: &str, name: &str) -> Option<Arc<O>> {
             let map = self.map.pin();
-            map.remove(&Wanted { namespace, name }).map(Value::object)
+            map.remove(&Wanted { namespace, name }).map(|value| Arc::clone(&value.object))
         }
     }
 }
@@ -100,11 +110,21 @@ mod map {
 #[cfg(shuttle)]
 mod map {
     use super::{Arc, Confirmed, ObjectKey, Value};
-    use crate::sync::RwLock;
+    use crate::sync::{RwLock, RwLockReadGuard};
     use std::collections::HashMap;
 
     pub(in crate::ttl_store) struct Published<O> {
         map: RwLock<HashMap<ObjectKey, Value<O>>>,
+    }
+
+    pub(in crate::ttl_store) struct View<'m, O> {
+        map: RwLockReadGuard<'m, HashMap<ObjectKey, Value<O>>>,
+    }
+
+    impl<O> View<'_, O> {
+        pub(in crate::ttl_store) fn get(&self, namespace: &str, name: &str) -> Option<&Value<O>> {
+            self.map.get(&ObjectKey::new(namespace, name))
+        }
     }
 
     impl<O> Published<O> {
@@ -112,8 +132,8 @@ mod map {
             Self { map: RwLock::new(HashMap::new()) }
         }
 
-        pub(in crate::ttl_store) fn get(&self, namespace: &str, name: &str) -> Option<(Arc<O>, Confirmed)> {
-            self.map.read().get(&ObjectKey::new(namespace, name)).map(Value::read)
+        pub(in crate::ttl_store) fn pin(&self) -> View<'_, O> {
+            View { map: self.map.read() }
         }
 
         pub(in crate::ttl_store) fn set(

@@ -45,10 +45,15 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Get<'_, '_, '_, F, C, T> {
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.reader.is_none()
-            && let Some(read) = this.store.fresh(this.namespace, this.name)
-        {
-            return Poll::Ready(Ok(read));
+        if this.reader.is_none() {
+            let published = this.store.registry.published();
+            // Built where it is returned: this is what most reads are.
+            if let Some(value) = published.get(this.namespace, this.name)
+                && this.store.is_fresh(value.confirmed())
+            {
+                let (object, freshness) = (Arc::clone(&value.object), value.confirmed().fresh());
+                return Poll::Ready(Ok(Read { object, freshness }));
+            }
         }
         this.poll_reader(context)
     }

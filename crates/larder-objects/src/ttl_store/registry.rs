@@ -1,12 +1,12 @@
 //! Which objects are referenced, and what is known of each.
 
 use super::flight::{Flight, Queue, Ticket};
-use super::known::{Confirmed, Known};
-use super::published::Published;
+use super::known::Known;
+use super::published::{Published, View};
 use crate::key::hash_parts;
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Object, ObjectKey};
-use foldhash::fast::RandomState;
+use foldhash::fast::{FoldHasher, RandomState};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -17,9 +17,6 @@ const SHARDS: u64 = 64;
 /// Threads do meet where a test explores how.
 #[cfg(shuttle)]
 const SHARDS: u64 = 1;
-
-/// The shard is chosen by bits of the hash that the tables within it do not look at.
-const SHARD_SHIFT: u32 = 40;
 
 /// The referenced objects of a store.
 pub(super) struct Registry<O, E> {
@@ -55,54 +52,66 @@ impl<O: Object, E> Registry<O, E> {
         Self { hasher: RandomState::default(), shards, published: Published::new() }
     }
 
-    /// The object as it was last confirmed in its current generation.
+    /// The objects as they were last confirmed in their current generations.
     #[inline]
-    pub(super) fn published(&self, namespace: &str, name: &str) -> Option<(Arc<O>, Confirmed)> {
-        self.published.get(namespace, name)
+    pub(super) fn published(&self) -> View<'_, O> {
+        self.published.pin()
     }
 
-    /// One more reference, and a new generation.
-    pub(super) fn add_reference(&self, namespace: &str, name: &str) {
-        let hash = self.hash(namespace, name);
-        let mut shard = self.lock(hash);
-        let Some(entry) = shard.find_mut(hash, |entry| entry.key.is(namespace, name)) else {
-            let entry = Entry { key: ObjectKey::new(namespace, name), references: 1, published: false, flight: None };
-            shard.insert_unique(hash, entry, |entry| self.hash_key(&entry.key));
-            return;
-        };
-        entry.references = entry.references.saturating_add(1);
-        let displaced = Displaced { _object: self.withdraw(entry), _flight: entry.flight.take() };
+    /// One more reference to each, and a new generation.
+    pub(super) fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>) {
+        let of = self.hash_namespace(namespace);
+        let (mut displaced, mut buffer) = (Vec::new(), String::new());
+        let mut shard = self.lock(&of);
+        for name in names {
+            let is = |entry: &Entry<O, E>| entry.key.is(namespace, name);
+            match shard.entry(of.name(name), is, |entry| self.hash_key(&entry.key).1) {
+                hashbrown::hash_table::Entry::Vacant(vacant) => {
+                    let key = ObjectKey::new_in(namespace, name, &mut buffer);
+                    vacant.insert(Entry { key, references: 1, published: false, flight: None });
+                }
+                hashbrown::hash_table::Entry::Occupied(mut found) => {
+                    let entry = found.get_mut();
+                    entry.references = entry.references.saturating_add(1);
+                    displaced.extend(self.displace(entry));
+                }
+            }
+        }
         drop(shard);
         drop(displaced);
     }
 
-    /// One reference less; the last one takes the object with it.
-    pub(super) fn delete_reference(&self, namespace: &str, name: &str) {
-        let hash = self.hash(namespace, name);
-        let mut shard = self.lock(hash);
-        let Ok(mut found) = shard.find_entry(hash, |entry| entry.key.is(namespace, name)) else { return };
-        let entry = found.get_mut();
-        entry.references -= 1;
-        if entry.references > 0 {
-            return;
+    /// One reference less to each; the last one takes the object with it.
+    pub(super) fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>) {
+        let of = self.hash_namespace(namespace);
+        let mut displaced = Vec::new();
+        let mut shard = self.lock(&of);
+        for name in names {
+            let Ok(mut found) = shard.find_entry(of.name(name), |entry| entry.key.is(namespace, name)) else {
+                continue;
+            };
+            let entry = found.get_mut();
+            entry.references -= 1;
+            if entry.references == 0 {
+                displaced.extend(self.displace(entry));
+                found.remove();
+            }
         }
-        let displaced = self.withdraw(entry);
-        let (entry, _) = found.remove();
         drop(shard);
-        drop((displaced, entry));
+        drop(displaced);
     }
 
     pub(super) fn references(&self, namespace: &str, name: &str) -> usize {
-        let hash = self.hash(namespace, name);
-        let shard = self.lock(hash);
-        shard.find(hash, |entry| entry.key.is(namespace, name)).map_or(0, Entry::count)
+        let of = self.hash_namespace(namespace);
+        let shard = self.lock(&of);
+        shard.find(of.name(name), |entry| entry.key.is(namespace, name)).map_or(0, Entry::count)
     }
 
     /// Lines up in the flight of the object's current generation; `None` if it is not referenced.
     pub(super) fn enter(&self, namespace: &str, name: &str) -> Option<(Arc<Flight<O, E>>, Ticket)> {
-        let hash = self.hash(namespace, name);
-        let mut shard = self.lock(hash);
-        let entry = shard.find_mut(hash, |entry| entry.key.is(namespace, name))?;
+        let of = self.hash_namespace(namespace);
+        let mut shard = self.lock(&of);
+        let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name))?;
         let flight = match &entry.flight {
             Some(flight) => flight,
             None => entry.flight.insert(Arc::new(Flight::new(entry.key.clone(), self.at_rest(&entry.key)))),
@@ -121,8 +130,8 @@ impl<O: Object, E> Registry<O, E> {
         flight: &Arc<Flight<O, E>>,
         change: impl FnOnce(&mut Queue<O, E>) -> R,
     ) -> (R, Displaced<O, E>) {
-        let hash = self.hash_key(&flight.key);
-        let mut shard = self.lock(hash);
+        let (of, hash) = self.hash_key(&flight.key);
+        let mut shard = self.lock(&of);
         let mut queue = flight.queue.lock();
         let result = change(&mut queue);
         let is_current = |entry: &Entry<O, E>| entry.flight.as_ref().is_some_and(|it| Arc::ptr_eq(it, flight));
@@ -158,8 +167,8 @@ impl<O: Object, E> Registry<O, E> {
 
     /// What is known of an object that has no flight.
     fn at_rest(&self, key: &ObjectKey) -> Known<O> {
-        match self.published.get(key.namespace(), key.name()) {
-            Some((object, confirmed)) => Known::Object { object, confirmed },
+        match self.published.pin().get(key.namespace(), key.name()) {
+            Some(value) => Known::Object { object: Arc::clone(&value.object), confirmed: value.confirmed() },
             None => Known::Nothing,
         }
     }
@@ -171,19 +180,39 @@ impl<O: Object, E> Registry<O, E> {
         self.published.remove(entry.key.namespace(), entry.key.name())
     }
 
-    fn hash(&self, namespace: &str, name: &str) -> u64 {
+    /// Takes from an entry what is known and who reads it, if there is anything.
+    fn displace(&self, entry: &mut Entry<O, E>) -> Option<Displaced<O, E>> {
+        let (object, flight) = (self.withdraw(entry), entry.flight.take());
+        (object.is_some() || flight.is_some()).then_some(Displaced { _object: object, _flight: flight })
+    }
+
+    fn hash_namespace(&self, namespace: &str) -> NamespaceHash<'_> {
         let mut hasher = self.hasher.build_hasher();
-        hash_parts([namespace, name], &mut hasher);
-        hasher.finish()
+        hash_parts([namespace], &mut hasher);
+        NamespaceHash(hasher)
     }
 
-    fn hash_key(&self, key: &ObjectKey) -> u64 {
-        self.hash(key.namespace(), key.name())
+    fn hash_key(&self, key: &ObjectKey) -> (NamespaceHash<'_>, u64) {
+        let of = self.hash_namespace(key.namespace());
+        let hash = of.name(key.name());
+        (of, hash)
     }
 
-    fn lock(&self, hash: u64) -> MutexGuard<'_, Shard<O, E>> {
+    /// The objects of a namespace stand in one shard, so that those of a pod take one lock.
+    fn lock(&self, of: &NamespaceHash<'_>) -> MutexGuard<'_, Shard<O, E>> {
         // Below `SHARDS`, which fits.
-        self.shards[usize::try_from((hash >> SHARD_SHIFT) % SHARDS).unwrap_or_default()].lock()
+        self.shards[usize::try_from(of.0.finish() % SHARDS).unwrap_or_default()].lock()
+    }
+}
+
+/// The hash of a namespace, to which that of a name is added.
+struct NamespaceHash<'s>(FoldHasher<'s>);
+
+impl NamespaceHash<'_> {
+    fn name(&self, name: &str) -> u64 {
+        let mut hasher = self.0.clone();
+        hash_parts([name], &mut hasher);
+        hasher.finish()
     }
 }
 
