@@ -67,6 +67,7 @@ async fn run(steps: Vec<Step>, concurrency: usize) {
         PlegOptions { inspection_concurrency: NonZeroUsize::new(concurrency).unwrap(), ..PlegOptions::default() };
     let mut bench = Bench::new(clock.clone(), options);
     let runtime = bench.runtime.clone();
+    let mut readdressed = BTreeSet::new();
     for step in steps {
         clock.advance(Duration::from_secs(1));
         match step {
@@ -88,7 +89,10 @@ async fn run(steps: Vec<Step>, concurrency: usize) {
             }
             Step::Fail(n, yes) => runtime.fail(n.map(uid).as_deref(), yes),
             Step::Hang(n, yes) => runtime.hang(n.map(uid).as_deref(), yes),
-            Step::Ips(n, yes) => runtime.set_ips(&uid(n), if yes { &["10.0.0.1"] } else { &[] }),
+            Step::Ips(n, yes) => {
+                runtime.set_ips(&uid(n), if yes { &["10.0.0.1"] } else { &[] });
+                readdressed.insert(n);
+            }
             Step::Reinspect(n) => bench.pleg.request_reinspect(&uid(n).as_str().into()),
             Step::Relist(polls) => poll_up_to(bench.pleg.relist(), polls.unwrap_or(200)).await,
             Step::RelistPod(n) => poll_up_to(bench.pleg.relist_pod(&uid(n).as_str().into()), 200).await,
@@ -98,8 +102,8 @@ async fn run(steps: Vec<Step>, concurrency: usize) {
         runtime.fail(n.as_deref(), false);
         runtime.hang(n.as_deref(), false);
     }
-    // An address alone is not a change of state that a relist would see, so each pod is asked for.
-    for n in 0..PODS {
+    // An address alone is not a change of state that a relist would see, so such a pod is asked for.
+    for n in readdressed {
         bench.pleg.request_reinspect(&uid(n).as_str().into());
     }
     bench.pleg.relist().await;

@@ -318,6 +318,22 @@ async fn a_pod_listed_for_reinspection_by_a_failure_syncs_once_it_succeeds() {
 }
 
 #[tokio::test]
+async fn a_pod_whose_inspection_failed_is_inspected_even_if_it_is_as_before_again() {
+    let (mut bench, _) = bench();
+    bench.runtime.set(vec![pod("u", &[("c0", Running)])]);
+    bench.pleg.relist().await;
+    bench.runtime.set(vec![pod("u", &[("c0", Unknown)])]);
+    bench.runtime.fail(Some("u"), true);
+    bench.pleg.relist().await;
+    bench.take_events();
+    bench.runtime.set(vec![pod("u", &[("c0", Running)])]);
+    bench.runtime.fail(Some("u"), false);
+    bench.pleg.relist().await;
+    assert!(bench.cache.get(&"u".into()).error().is_none());
+    assert_eq!(bench.take_events(), events(&[("u", "", PodSync)]));
+}
+
+#[tokio::test]
 async fn addresses_stay_when_no_sandbox_is_ready_any_more() {
     for ips in [&["192.168.1.5"][..], &["192.168.1.5", "2000::"]] {
         let (mut bench, _) = bench();

@@ -185,6 +185,21 @@ async fn many_requests_for_a_pod_are_one_and_more_pods_than_fit_are_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_made_during_a_relist_is_not_served_by_it() {
+    let it = Loop::start(PlegOptions::default()).await;
+    it.bench.runtime.hang(None, true);
+    tokio::time::advance(PERIOD).await;
+    settle().await;
+    tokio::time::advance(MOMENT).await;
+    it.bench.pleg.request_relist("pod1".into());
+    tokio::time::advance(MOMENT).await;
+    it.bench.runtime.hang(None, false);
+    settle().await;
+    assert_eq!(it.bench.runtime.take_called(), [Called::Pods, Called::Pod("pod1".into())]);
+    it.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_period_counts_from_the_end_of_a_relist() {
     let it = Loop::start(PlegOptions::default()).await;
     it.bench.runtime.hang(None, true);
