@@ -89,6 +89,9 @@ pub(super) fn kubelet(run: &RunFolder, credentials: &Credentials, node_name: &st
         "failSwapOn": false,
         "makeIPTablesUtilChains": false,
         "protectKernelDefaults": false,
+        // A developer's disk is often nearly full; that must not keep pods from running, nor remove the images.
+        "evictionHard": { "memory.available": "10Mi" },
+        "imageGCHighThresholdPercent": 100,
         "featureGates": { "PodsAPI": true, "EventedPLEG": true },
     });
     fs::create_dir_all(folder.join("static-pods"))?;
