@@ -171,8 +171,13 @@ fn model_page(model: &Model) -> Page {
     all.collect()
 }
 
+/// How many sequences are tried: `PROPTEST_CASES`, or 2,000.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2_000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn store_and_manager_do_as_the_model(ops in prop::collection::vec(op(), 1..80), mut order in any::<u64>()) {
