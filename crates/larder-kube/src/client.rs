@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use kube::client::{AuthError, Body};
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
+use zeroize::Zeroizing;
 
 /// How much of an error's body is read.
 const STATUS_BYTES: usize = 64 << 10;
@@ -149,6 +151,10 @@ impl KubeClient {
         self.inner.arrivals.note(namespace);
     }
 
+    pub(crate) fn set_away(&self, away: bool) {
+        self.inner.arrivals.set_away(away);
+    }
+
     pub(crate) fn doubts_forbidden(&self, namespace: &str) -> bool {
         self.inner.arrivals.doubts(namespace)
     }
@@ -226,7 +232,7 @@ impl KubeClient {
         path: &str,
         deadline: Instant,
         limit: usize,
-    ) -> Result<Bytes, KubeError> {
+    ) -> Result<Zeroizing<Vec<u8>>, KubeError> {
         let response = self.send(target, &Method::GET, path, &Bytes::new(), deadline).await?;
         self.collect(target, response, deadline, limit).await
     }
@@ -280,29 +286,47 @@ impl KubeClient {
         Err(refusal(target, code, header, &body, self.options().retry_after_max))
     }
 
-    /// The whole body, up to a limit.
+    /// The whole body, up to a limit, in memory that is overwritten when it is dropped.
     pub(crate) async fn collect(
         &self,
         target: &Target,
         response: Response<Body>,
         deadline: Instant,
         limit: usize,
-    ) -> Result<Bytes, KubeError> {
+    ) -> Result<Zeroizing<Vec<u8>>, KubeError> {
         let begun = Instant::now();
-        let body = http_body_util::Limited::new(response.into_body(), limit).collect();
-        match timeout_at(deadline, body).await {
-            Ok(Ok(whole)) => Ok(whole.to_bytes()),
-            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                Err(KubeError::decode(target.clone(), DecodeProblem::TooLarge { limit }))
+        let too_large = || KubeError::decode(target.clone(), DecodeProblem::TooLarge { limit });
+        let mut body = response.into_body();
+        let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        if expected > limit {
+            return Err(too_large());
+        }
+        let mut whole = Zeroizing::new(Vec::with_capacity(expected));
+        loop {
+            let frame = match timeout_at(deadline, body.frame()).await {
+                Ok(None) => return Ok(whole),
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => return Err(self.cut(target, &error)),
+                Err(_) => return Err(self.late(target, deadline - begun)),
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            if data.len() > limit - whole.len() {
+                return Err(too_large());
             }
-            Ok(Err(error)) => Err(self.cut(target, &*error)),
-            Err(_) => Err(self.late(target, deadline - begun)),
+            if data.len() > whole.capacity() - whole.len() {
+                // Grown by hand: what it grows out of is overwritten too.
+                let room = (whole.len() + data.len()).max(whole.capacity().saturating_mul(2));
+                let mut larger = Zeroizing::new(Vec::with_capacity(room));
+                larger.extend_from_slice(&whole);
+                whole = larger;
+            }
+            whole.extend_from_slice(&data);
         }
     }
 
     /// An answer that broke off.
     pub(crate) fn cut(&self, target: &Target, error: &(dyn std::error::Error + 'static)) -> KubeError {
-        let problem = format!("the answer broke off: {}", causes(error));
+        let problem = format!("the answer broke off: {}", error.downcast_ref().map_or_else(|| causes(error), cause));
         KubeError::Transport { target: target.clone(), server: Arc::clone(&self.inner.server), problem }
     }
 
@@ -315,11 +339,13 @@ impl KubeClient {
         };
         match auth {
             Some(auth) => KubeError::Credentials { target, problem: credentials(auth) },
-            None => KubeError::Transport { target, server, problem: causes(error) },
+            None => KubeError::Transport { target, server, problem: cause(error) },
         }
     }
 
+    /// An answer that did not come; the time is told in whole milliseconds.
     pub(crate) fn late(&self, target: &Target, after: Duration) -> KubeError {
+        let after = Duration::from_millis(u64::try_from((after.as_micros() + 500) / 1000).unwrap_or(u64::MAX));
         KubeError::Timeout { target: target.clone(), server: Arc::clone(&self.inner.server), after }
     }
 
@@ -351,6 +377,15 @@ impl KubeClient {
 impl fmt::Debug for KubeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubeClient").field("server", &self.inner.server).finish_non_exhaustive()
+    }
+}
+
+/// What is behind an error of kube's, which adds only that it came from a service.
+fn cause(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Service(inner) => causes(&**inner),
+        kube::Error::HyperError(inner) => causes(inner),
+        other => causes(other),
     }
 }
 

@@ -19,8 +19,9 @@ const DOUBT_MAX: Duration = Duration::from_secs(1);
 ///
 /// - *One attempt* for a fetch, with the deadline [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline): who
 ///   retries, and when, is the store's policy. One exception: a 403 to a consistent read of an object in whose namespace a
-///   pod has just arrived is asked again, in growing pauses from 100 ms to 1 s, until the grace or the deadline is over. The
-///   Node authorizer learns of a pod a moment after its node does.
+///   pod has just arrived, or while the server was just away, is asked again, in growing pauses from 100 ms to 1 s, until
+///   the grace or the deadline is over. The Node authorizer learns of a pod a moment after its node does, and of all pods a
+///   moment after its own start.
 /// - *What was asked for*: an answer of another kind, name or namespace is an error, and so is one that breaks off.
 ///
 /// # Cancel safety

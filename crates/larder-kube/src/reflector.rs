@@ -188,6 +188,7 @@ impl<T: Held> Reflector<T> {
             for pod in &all {
                 self.client.note_pod(pod.object().namespace());
             }
+            self.client.set_away(false);
         }
         self.answered();
         self.writer.replace(all);
@@ -196,7 +197,15 @@ impl<T: Held> Reflector<T> {
 
     async fn watch(&mut self, watched: &mut Watched) -> Result<End, KubeError> {
         let mut watch = Watch::begin(&self.client, &self.scope, &watched.at).await?;
+        let was_away = self.reader.status().failures > 0;
         self.answered();
+        if T::KIND == Kind::Pod && was_away {
+            // The server may have started anew, and its authorizer has yet to learn of all pods.
+            for pod in self.reader.list() {
+                self.client.note_pod(pod.object().namespace());
+            }
+            self.client.set_away(false);
+        }
         self.writer.watching();
         loop {
             let event = match watch.next().await? {
@@ -266,6 +275,9 @@ impl<T: Held> Reflector<T> {
             tracing::warn!(%error, "lost the API server, what is known is served on");
         } else {
             tracing::debug!(%error, "the API server is still away");
+        }
+        if T::KIND == Kind::Pod && error.is_unavailable() {
+            self.client.set_away(true);
         }
         self.writer.failed(error.class(), Arc::new(error));
     }

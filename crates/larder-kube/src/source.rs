@@ -107,7 +107,7 @@ pub struct SourceStatus {
 }
 
 struct State<T> {
-    objects: BTreeMap<(Box<str>, Box<str>), Arc<T>>,
+    objects: BTreeMap<ObjectKey, Arc<T>>,
     /// Only objects with a runtime UID are in here.
     by_runtime_uid: HashMap<Box<str>, ObjectKey>,
     status: SourceStatus,
@@ -180,7 +180,7 @@ impl<T: Held> SourceReader<T> {
 
     /// One object. None means absent only once the source has [synced](SourceStatus::synced).
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        let key = (namespace.into(), name.into());
+        let key = ObjectKey::new(namespace, name);
         self.shared.state.read().objects.get(&key).cloned()
     }
 
@@ -188,7 +188,7 @@ impl<T: Held> SourceReader<T> {
     pub fn get_by_runtime_uid(&self, uid: &str) -> Option<Arc<T>> {
         let state = self.shared.state.read();
         let key = state.by_runtime_uid.get(uid)?;
-        state.objects.get(&(key.namespace().into(), key.name().into())).cloned()
+        state.objects.get(key).cloned()
     }
 
     /// How the source is doing.

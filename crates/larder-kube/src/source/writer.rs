@@ -3,7 +3,7 @@
 use super::{Change, Fault, Held, Shared, SourceStatus, State};
 use crate::Kind;
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{FreshState, Freshness, Source, StaleReason};
+use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -32,7 +32,7 @@ impl<T: Held> SourceWriter<T> {
     ///
     /// Versions that are held already are not told to the followers again.
     pub fn replace(&mut self, all: impl IntoIterator<Item = Arc<T>>) {
-        let all: BTreeMap<_, _> = all.into_iter().map(|object| (key_of(&*object), object)).collect();
+        let all: BTreeMap<_, _> = all.into_iter().map(|object| (object.object().key(), object)).collect();
         let mut state = self.shared.state.write();
         let gone: Vec<_> = state.objects.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
         for key in gone {
@@ -55,14 +55,14 @@ impl<T: Held> SourceWriter<T> {
     pub fn set(&mut self, object: Arc<T>) {
         let mut state = self.shared.state.write();
         self.heard(&mut state.status);
-        self.put(&mut state, key_of(&*object), object);
+        self.put(&mut state, object.object().key(), object);
     }
 
     /// An object is gone. Without effect where it is not held.
     pub fn remove(&mut self, namespace: &str, name: &str) {
         let mut state = self.shared.state.write();
         self.heard(&mut state.status);
-        self.take_out(&mut state, &(namespace.into(), name.into()));
+        self.take_out(&mut state, &ObjectKey::new(namespace, name));
     }
 
     /// The source has given a sign of life, without a change.
@@ -99,7 +99,7 @@ impl<T: Held> SourceWriter<T> {
         now
     }
 
-    fn put(&self, state: &mut State<T>, key: (Box<str>, Box<str>), object: Arc<T>) {
+    fn put(&self, state: &mut State<T>, key: ObjectKey, object: Arc<T>) {
         if let Some(held) = state.objects.get(&key) {
             let (old, new) = (held.object(), object.object());
             if old.uid() != new.uid() || held.runtime_uid() != object.runtime_uid() {
@@ -109,7 +109,7 @@ impl<T: Held> SourceWriter<T> {
             }
         }
         if let Some(uid) = object.runtime_uid() {
-            state.by_runtime_uid.insert(uid.into(), object.object().key());
+            state.by_runtime_uid.insert(uid.into(), key.clone());
         }
         if T::KIND == Kind::Node {
             self.shared.ttl.set_annotation(object.ttl_annotation());
@@ -120,12 +120,12 @@ impl<T: Held> SourceWriter<T> {
         let _ = self.changes.send(Change::Set { new: object, old });
     }
 
-    fn take_out(&self, state: &mut State<T>, key: &(Box<str>, Box<str>)) {
+    fn take_out(&self, state: &mut State<T>, key: &ObjectKey) {
         let Some(old) = state.objects.remove(key) else { return };
         state.status.changes += 1;
         if let Some(uid) = old.runtime_uid() {
             // Another object may have the UID by now.
-            if state.by_runtime_uid.get(uid).is_some_and(|held| held.is(&key.0, &key.1)) {
+            if state.by_runtime_uid.get(uid).is_some_and(|held| held == key) {
                 state.by_runtime_uid.remove(uid);
             }
         }
@@ -140,10 +140,6 @@ impl<T: Held> fmt::Debug for SourceWriter<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SourceWriter").field("kind", &T::KIND).finish_non_exhaustive()
     }
-}
-
-fn key_of<T: Held>(object: &T) -> (Box<str>, Box<str>) {
-    (object.object().namespace().into(), object.object().name().into())
 }
 
 impl<T> Drop for SourceWriter<T> {

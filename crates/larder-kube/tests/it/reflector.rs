@@ -415,3 +415,34 @@ async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
     let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
     fetcher.fetch(&ObjectKey::new("web", "tls"), ReadKind::Consistent).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn while_the_server_was_away_a_403_is_doubted_too() {
+    use larder_objects::{Fetch, ObjectKey, ReadKind};
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "1")])), watch]);
+    let client = fake.client(KubeOptions::default());
+    let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+    let reader = source.reader();
+    let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+    until(|| reader.status().watches == 1).await;
+    tokio::time::advance(client.options().forbidden_grace).await;
+    feed.cut().await;
+    until(|| !reader.status().connected).await;
+    let secret = || ok(&crate::fake::secret("web", "tls", "1"));
+    let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
+    let key = ObjectKey::new("web", "tls");
+    // Before the watch is back, and just after.
+    fake.push(status(403, "Forbidden", ""));
+    fake.push(secret());
+    fetcher.fetch(&key, ReadKind::Consistent).await.unwrap();
+    fake.push(again);
+    until(|| reader.status().connected).await;
+    fake.push(status(403, "Forbidden", ""));
+    fake.push(secret());
+    fetcher.fetch(&key, ReadKind::Consistent).await.unwrap();
+    tokio::time::advance(client.options().forbidden_grace).await;
+    fake.push(status(403, "Forbidden", ""));
+    assert!(fetcher.fetch(&key, ReadKind::Consistent).await.unwrap_err().is_forbidden());
+}
