@@ -96,3 +96,61 @@ impl<E> Clone for GetError<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FreshState, Source};
+    use larder_clock::Timestamp;
+    use std::error::Error;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the API server does not answer")]
+    struct Unavailable;
+
+    impl FetchError for Unavailable {
+        fn is_not_found(&self) -> bool {
+            false
+        }
+
+        fn class(&self) -> &'static str {
+            "unavailable"
+        }
+    }
+
+    #[test]
+    fn each_kind_says_which_object_and_what_to_do() {
+        let key = || ObjectKey::new("shop", "db");
+        let freshness = Freshness { confirmed_at: Timestamp::ZERO, source: Source::LiveRead, state: FreshState::Fresh };
+        let table: [(GetError<Unavailable>, [bool; 3], &str, &str); 3] = [
+            (
+                GetError::NotRegistered { key: key() },
+                [true, false, false],
+                "not_registered",
+                "object shop/db is not registered: no pod of this node refers to it; register such a pod, then read again",
+            ),
+            (
+                GetError::NotFound { key: key(), freshness },
+                [false, true, false],
+                "not_found",
+                "object shop/db does not exist; create it, or take the reference to it out of the pod",
+            ),
+            (
+                GetError::Fetch { key: key(), source: Arc::new(Unavailable) },
+                [false, false, true],
+                "unavailable",
+                "object shop/db could not be fetched and none is cached; it is fetched anew at the next read",
+            ),
+        ];
+        for (error, [not_registered, not_found, failed], class, text) in table {
+            for error in [error.clone(), error] {
+                assert_eq!(error.is_not_registered(), not_registered);
+                assert_eq!(error.is_not_found(), not_found);
+                assert_eq!(error.is_fetch_failed(), failed);
+                assert_eq!((error.key(), error.class()), (&key(), class));
+                assert_eq!(error.to_string(), text);
+                assert_eq!(error.source().map(ToString::to_string), failed.then(|| Unavailable.to_string()));
+            }
+        }
+    }
+}

@@ -156,3 +156,54 @@ impl<O> fmt::Debug for Read<O> {
         f.debug_struct("Read").field("freshness", &self.freshness).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_and_reasons_have_names() {
+        let sources = [
+            (Source::LiveRead, "live read"),
+            (Source::ApiServerCache, "API server cache"),
+            (Source::Watch, "watch"),
+            (Source::Disk, "disk"),
+            (Source::Manifest, "manifest"),
+            (Source::Runtime, "runtime"),
+        ];
+        for (source, name) in sources {
+            assert_eq!(source.to_string(), name);
+        }
+        let reasons = [
+            (StaleReason::Expired, "expired"),
+            (StaleReason::FetchFailed { class: "timeout" }, "fetch failed: timeout"),
+            (StaleReason::OlderVersion, "the source answered with an older version"),
+        ];
+        for (reason, name) in reasons {
+            assert_eq!(reason.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn an_answer_tells_its_age_and_whether_it_is_fresh() {
+        let at = Timestamp::from_nanos(5);
+        let fresh = Freshness { confirmed_at: at, source: Source::Watch, state: FreshState::Fresh };
+        let state = FreshState::Stale { since: at, reason: StaleReason::Expired };
+        assert!(fresh.is_fresh() && !Freshness { state, ..fresh }.is_fresh());
+        assert_eq!(fresh.age(Timestamp::from_nanos(12)), Duration::from_nanos(7));
+        assert_eq!(fresh.age(Timestamp::ZERO), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_read_is_printed_without_its_object() {
+        let freshness =
+            Freshness { confirmed_at: Timestamp::from_nanos(5), source: Source::Watch, state: FreshState::Fresh };
+        let read = Read { object: Arc::new("hunter2"), freshness };
+        assert_eq!(
+            format!("{read:?}"),
+            "Read { freshness: Freshness { confirmed_at: 5ns, source: Watch, state: Fresh }, .. }"
+        );
+        let copy = read.clone();
+        assert!(Arc::ptr_eq(&copy.object, &read.object) && copy.freshness == read.freshness);
+    }
+}

@@ -191,6 +191,7 @@ impl fmt::Debug for ObjectKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hash::BuildHasher;
 
     #[test]
     fn any_two_strings_come_back() {
@@ -220,6 +221,47 @@ mod tests {
                 assert!(!ObjectKey::new(one.0, one.1).is(other.0, other.1));
             }
         }
+    }
+
+    #[test]
+    fn a_part_is_stripped_only_where_the_text_begins_with_it() {
+        for len in [0, 1, 63, 64, 65, 4_095, 4_096] {
+            let part = "x".repeat(len);
+            let mut text = String::new();
+            push_part(&mut text, &part);
+            assert_eq!(len_of_part(&part), text.len());
+            text.push_str("rest");
+            assert_eq!(split_len(&text), (&*part, "rest"));
+            assert_eq!(strip_part(text.as_bytes(), &part), Some(&b"rest"[..]));
+            for other in [format!("{part}x"), part.replacen('x', "y", 1), "z".repeat(len + 64), "z".to_owned()] {
+                assert_eq!(
+                    strip_part(text.as_bytes(), &other),
+                    (other == part).then_some(&b"rest"[..]),
+                    "{len}, {other}"
+                );
+            }
+        }
+        assert_eq!(strip_part(b"", "x"), None);
+        // What no key begins with.
+        for broken in ["", "\u{5}abc", "@", "@@", "\u{1}ä", "ä"] {
+            assert_eq!(split_len(broken), ("", ""), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn where_one_part_ends_counts_in_the_hash() {
+        let hasher = foldhash::fast::FixedState::default();
+        let hash = |namespace, name| hasher.hash_one(ObjectKey::new(namespace, name));
+        assert_eq!(hash("a", "bc"), hash("a", "bc"));
+        assert_ne!(hash("a", "bc"), hash("ab", "c"));
+        assert_ne!(hash("a", "bc"), hash("a", "bd"));
+    }
+
+    #[test]
+    fn a_key_is_printed_as_namespace_and_name() {
+        let key = ObjectKey::new("a", "x");
+        assert_eq!((key.to_string(), format!("{key:?}")), ("a/x".to_owned(), "\"a\"/\"x\"".to_owned()));
+        assert_eq!(key.partial_cmp(&ObjectKey::new("a", "y")), Some(std::cmp::Ordering::Less));
     }
 
     #[test]

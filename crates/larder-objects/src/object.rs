@@ -208,3 +208,81 @@ impl<F: Fetch> Fetch for Arc<F> {
         (**self).source(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::ready;
+    use std::task::{Context, Poll, Waker};
+
+    struct Plain;
+
+    impl Object for Plain {
+        fn resource_version(&self) -> &'static str {
+            "1"
+        }
+    }
+
+    #[derive(Debug, PartialEq, Eq, thiserror::Error)]
+    #[error("absent")]
+    struct Absent;
+
+    impl FetchError for Absent {
+        fn is_not_found(&self) -> bool {
+            true
+        }
+    }
+
+    /// A source of its own, as manifests are.
+    struct Files;
+
+    impl Fetch for Files {
+        type Object = Plain;
+        type Error = Absent;
+
+        fn fetch(
+            &self,
+            _: &ObjectKey,
+            _: ReadKind,
+        ) -> impl Future<Output = Result<Arc<Plain>, Absent>> + Send + 'static {
+            ready(Err(Absent))
+        }
+
+        fn source(&self, _: ReadKind) -> Source {
+            Source::Manifest
+        }
+    }
+
+    fn at_once<F: Fetch>(fetch: &F, read: ReadKind) -> Result<Arc<F::Object>, F::Error> {
+        let mut future = Box::pin(fetch.fetch(&ObjectKey::new("a", "x"), read));
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => outcome,
+            Poll::Pending => panic!("it is ready at once"),
+        }
+    }
+
+    #[test]
+    fn what_an_object_need_not_say() {
+        assert_eq!((Plain.uid(), Plain.is_immutable(), Absent.class()), ("", false, "failed"));
+    }
+
+    #[test]
+    fn a_function_and_a_shared_source_fetch() {
+        let server = Arc::new(fetch_fn(|key: &ObjectKey, read| {
+            ready(if key.is("a", "x") && read == ReadKind::Consistent { Ok(Arc::new(Plain)) } else { Err(Absent) })
+        }));
+        assert!(at_once(&server, ReadKind::Consistent).is_ok());
+        assert_eq!(at_once(&server, ReadKind::ApiServerCache).err(), Some(Absent));
+        assert_eq!(server.source(ReadKind::Consistent), Source::LiveRead);
+        assert_eq!(server.source(ReadKind::ApiServerCache), Source::ApiServerCache);
+        let files = Arc::new(Files);
+        assert_eq!(Fetch::source(&files, ReadKind::Consistent), Source::Manifest);
+        assert_eq!(at_once(&files, ReadKind::Consistent).err(), Some(Absent));
+    }
+
+    #[test]
+    fn a_read_of_the_servers_cache_asks_for_version_0() {
+        assert_eq!(ReadKind::Consistent.resource_version(), None);
+        assert_eq!(ReadKind::ApiServerCache.resource_version(), Some("0"));
+    }
+}

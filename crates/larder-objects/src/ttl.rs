@@ -182,6 +182,15 @@ mod tests {
     }
 
     #[test]
+    fn the_default_is_no_ttl() {
+        assert_eq!((DefaultTtl.object_ttl(), Arc::new(NodeTtl::default()).object_ttl()), (None, None));
+        let node = NodeTtl::new();
+        node.set_annotation(Some("2"));
+        assert_eq!(format!("{node:?}"), "NodeTtl(Some(2000000000))");
+        assert_eq!(Arc::new(node).object_ttl(), Some(2_000_000_000));
+    }
+
+    #[test]
     fn no_annotation_has_the_value_that_means_unset() {
         for seconds in [1, -1, 2, 1 << 54, (1 << 54) + 1, i64::MAX, i64::MIN, 9_223_372_037] {
             assert_eq!(ttl_from_annotation(&seconds.to_string()).map(|ttl| ttl % 512), Some(0), "{seconds}");

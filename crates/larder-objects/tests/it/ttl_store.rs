@@ -1,11 +1,11 @@
 //! What the TTL store's and the manager's documentation promises, one test a promise.
 
-use crate::harness::{Answer, Failure, FetchState, Pod, World, thing};
+use crate::harness::{Answer, Failure, FetchState, Pod, PodRefs, World, thing};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
-    DefaultTtl, FreshState, Freshness, Object, ObjectKey, ObjectState, PodIdentity, ReadKind, Source, StaleReason,
-    Store, TtlStore, fetch_fn,
+    DefaultTtl, FreshState, Freshness, GetError, Object, ObjectKey, ObjectState, ObjectStatus, PodIdentity, PodObjects,
+    Read, ReadKind, Source, StaleReason, Store, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -474,6 +474,122 @@ fn pod(name: &str, uid: &str, refs: &[(&str, bool)]) -> Pod {
         uid: uid.to_owned(),
         refs: refs.iter().map(|(name, optional)| ((*name).to_owned(), *optional)).collect(),
     }
+}
+
+#[test]
+fn names_of_any_length_and_form_are_told_apart() {
+    let long = |of: &str, len| of.repeat(len);
+    let world = World::new(TTL);
+    let names =
+        [String::new(), long("n", 63), long("n", 64), long("n", 65), long("n", 5_000), "?".to_owned(), "!x".to_owned()];
+    let refs: Vec<(&str, bool)> = names.iter().map(|name| (name.as_str(), false)).collect();
+    let (name, uid) = (long("p", 300), long("u", 64));
+    world.larder.register_pod(&pod(&name, &uid, &refs));
+    for name in &names {
+        assert_eq!(world.larder.references("a", name), 1, "{} bytes", name.len());
+    }
+    // All but one go, whichever.
+    for keep in 0..refs.len() {
+        world.larder.register_pod(&pod(&name, &uid, &refs));
+        world.larder.register_pod(&pod(&name, &uid, &refs[keep..=keep]));
+        for (at, name) in names.iter().enumerate() {
+            assert_eq!(world.larder.references("a", name), usize::from(at == keep));
+        }
+    }
+    assert!(!world.larder.is_registered(PodIdentity { namespace: "a", name: &long("p", 299), uid: &uid }));
+    world.larder.unregister_pod(&pod(&name, &uid, &[]));
+    assert!(world.larder.store().snapshot().is_empty());
+}
+
+#[test]
+fn a_thousand_pods_and_objects_in_many_namespaces() {
+    let mut world = World::new(TTL);
+    let in_namespace = |at: usize| Pod {
+        namespace: format!("ns-{}", at % 70),
+        ..pod(&format!("p{at}"), "u", &[("x", false), ("y", true)])
+    };
+    let pods: Vec<Pod> = (0..1000).map(in_namespace).collect();
+    for (at, it) in pods.iter().enumerate() {
+        world.larder.register_pod(it);
+        assert_eq!(world.larder.references(&it.namespace, "x"), at / 70 + 1);
+    }
+    for namespace in 0..70 {
+        assert!(matches!(world.get(&format!("ns-{namespace}"), "x", thing("1", 0)), Answer::Object(..)));
+    }
+    assert_eq!(world.larder.store().snapshot().len(), 140);
+    let mut registered = 0;
+    world.larder.for_each_pod(|_| registered += 1);
+    assert_eq!(registered, 1000);
+    for it in &pods {
+        world.larder.unregister_pod(it);
+    }
+    assert!(world.larder.store().snapshot().is_empty());
+}
+
+/// A store that only counts, with no more methods than every store has to have.
+#[derive(Default)]
+struct Counting {
+    references: Mutex<BTreeMap<String, isize>>,
+}
+
+impl Counting {
+    fn count(&self, namespace: &str, name: &str, uid: &str, by: isize) {
+        *self.references.lock().unwrap().entry(format!("{namespace}/{name}/{uid}")).or_default() += by;
+    }
+}
+
+impl Store for Counting {
+    type Object = Tracked;
+    type Error = Failure;
+
+    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
+        self.count(namespace, name, uid, 1);
+    }
+
+    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
+        self.count(namespace, name, uid, -1);
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Read<Tracked>, GetError<Failure>> {
+        Err(GetError::NotRegistered { key: ObjectKey::new(namespace, name) })
+    }
+
+    fn references(&self, _: &str, _: &str) -> usize {
+        7
+    }
+
+    fn snapshot(&self) -> Vec<ObjectStatus> {
+        let key = ObjectKey::new("a", "x");
+        vec![ObjectStatus { key, references: 7, fetching: false, state: ObjectState::NotFetched }]
+    }
+}
+
+#[tokio::test]
+async fn a_shared_store_is_a_store_and_is_told_which_pod_refers() {
+    let store = Arc::new(Counting::default());
+    let counts = || -> Vec<String> {
+        store.references.lock().unwrap().iter().map(|(reference, count)| format!("{reference}: {count}")).collect()
+    };
+    let pods = PodObjects::new(Arc::clone(&store), PodRefs);
+    pods.register_pod(&pod("p", "u1", &[("x", false), ("y", false)]));
+    pods.register_pod(&pod("p", "u2", &[("x", false)]));
+    assert_eq!(counts(), ["a/x/u1: 1", "a/x/u2: 1", "a/y/u1: 1"]);
+    pods.unregister_pod(&pod("p", "u1", &[]));
+    assert_eq!(counts(), ["a/x/u1: 0", "a/x/u2: 1", "a/y/u1: 0"]);
+    Store::add_reference(&store, "b", "z", "u");
+    Store::delete_reference(&store, "b", "w", "u");
+    assert_eq!(counts()[3..], ["b/w/u: -1", "b/z/u: 1"]);
+    assert!(pods.get_object("a", "x").await.unwrap_err().is_not_registered());
+    assert_eq!((Store::references(&store, "a", "x"), Store::snapshot(&store).len()), (7, 1));
+}
+
+#[test]
+fn what_is_printed_tells_nothing_of_the_objects() {
+    let mut world = world();
+    world.get("a", "x", thing("5", 1));
+    assert_eq!(format!("{:?}", world.larder.store()), "TtlStore { default_ttl: 60, .. }");
+    assert_eq!(format!("{:?}", world.larder), "PodObjects { .. }");
+    assert!(world.larder.store().fetcher().open().is_empty());
 }
 
 fn names(world: &World, name: &str, uid: &str) -> Vec<(String, bool)> {
