@@ -118,7 +118,7 @@ impl ConfigError {
 }
 
 /// Longer than any use, shorter than what could overflow.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Config {
     /// The settings with every default.
@@ -131,7 +131,7 @@ impl Config {
             node_name: node_name.into(),
             cluster,
             runtime: RuntimeEndpoint::default(),
-            default_ttl: Duration::from_secs(60),
+            default_ttl: Duration::from_mins(1),
             kube: KubeOptions::default(),
             pleg,
             policy: Policy::default(),

@@ -2,7 +2,7 @@
 
 use crate::config::ConfigError;
 use larder_kube::Kind;
-use larder_objects::Freshness;
+use larder_objects::{Freshness, ObjectKey};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,30 +14,26 @@ use std::time::Duration;
 pub enum ReadError {
     /// No pod of this node refers to the object, so it is not this node's to read.
     #[error(
-        "{} \"{namespace}/{name}\" is not held: no pod of node \"{node}\" refers to it; read it from the API server",
+        "{} \"{key}\" is not held: no pod of node \"{node}\" refers to it; read it from the API server",
         singular(*kind)
     )]
     NotReferenced {
         /// The object's kind.
         kind: Kind,
-        /// The object's namespace.
-        namespace: String,
-        /// The object's name.
-        name: String,
+        /// The object's namespace and name.
+        key: ObjectKey,
         /// This node.
         node: String,
     },
     /// The source says that there is no such object.
-    #[error("{} \"{name}\" not found", kind.resource())]
+    #[error("{} \"{}\" not found", kind.resource(), key.name())]
     NotFound {
         /// The object's kind.
         kind: Kind,
-        /// The object's namespace; empty for a node.
-        namespace: String,
-        /// The object's name.
-        name: String,
+        /// The object's namespace, empty for a node, and its name.
+        key: ObjectKey,
         /// When and by what its absence was confirmed.
-        freshness: Freshness,
+        freshness: Box<Freshness>,
         /// How long ago that was.
         age: Duration,
     },

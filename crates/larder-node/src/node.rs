@@ -52,7 +52,7 @@ pub struct Node {
     started_at: Timestamp,
     from: From,
     pods: SourceReader<Pod>,
-    node: SourceReader<larder_kube::Node>,
+    own: SourceReader<larder_kube::Node>,
     caches: Arc<Caches>,
     registrar: Arc<Registrar>,
     runtime: Option<Arc<RuntimeSide>>,
@@ -125,7 +125,7 @@ impl Node {
             started_at: clock.now(),
             from: sources.from,
             pods: sources.pods,
-            node: sources.node,
+            own: sources.node,
             caches,
             registrar,
             runtime,
@@ -180,7 +180,6 @@ impl Node {
     }
 
     /// The timestamp of a wall time, in nanoseconds since the Unix epoch.
-    #[expect(clippy::wrong_self_convention, reason = "it converts from a wall time, with this node's clock")]
     pub fn from_wall_time(&self, unix_nanoseconds: i128) -> Timestamp {
         self.clock.from_wall_time(unix_nanoseconds)
     }
@@ -206,7 +205,7 @@ impl Node {
         let cache = self.caches.of(kind);
         self.registrar.caught_up().await;
         if cache.references(namespace, name) == 0 {
-            self.synced(&self.pods, || format!("{} \"{namespace}/{name}\"", singular(kind.into())))?;
+            Self::synced(&self.pods, || format!("{} \"{namespace}/{name}\"", singular(kind.into())))?;
         }
         cache.read(namespace, name, deadline).await
     }
@@ -228,7 +227,7 @@ impl Node {
         wanted: impl Fn(&ObjectKey) -> bool + Send,
         deadline: Duration,
     ) -> Result<ObjectList, ReadError> {
-        self.synced(&self.pods, || Kind::from(kind).resource().to_owned())?;
+        Self::synced(&self.pods, || Kind::from(kind).resource().to_owned())?;
         self.registrar.caught_up().await;
         Ok(self.caches.of(kind).list(wanted, deadline).await)
     }
@@ -248,7 +247,7 @@ impl Node {
     ///
     /// [`ReadError::Unknown`] as long as they are not known.
     pub fn list_pods(&self) -> Result<PodList, ReadError> {
-        let (freshness, why) = self.synced(&self.pods, || "pods".to_owned())?;
+        let (freshness, why) = Self::synced(&self.pods, || "pods".to_owned())?;
         Ok(PodList { items: self.pods.list(), freshness, why })
     }
 
@@ -258,24 +257,22 @@ impl Node {
     ///
     /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
     pub fn get_node(&self, name: &str) -> Result<Answer<larder_kube::Node>, ReadError> {
-        self.held(&self.node, "", name)
+        self.held(&self.own, "", name)
     }
 
     fn held<T: Held>(&self, reader: &SourceReader<T>, namespace: &str, name: &str) -> Result<Answer<T>, ReadError> {
         let slash = if namespace.is_empty() { "" } else { "/" };
         let what = || format!("{} \"{namespace}{slash}{name}\"", singular(T::KIND));
-        let (freshness, why) = self.synced(reader, what)?;
+        let (freshness, why) = Self::synced(reader, what)?;
         let Some(object) = reader.get(namespace, name) else {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            let age = freshness.age(self.now());
-            return Err(ReadError::NotFound { kind: T::KIND, namespace, name, freshness, age });
+            let (key, age) = (ObjectKey::new(namespace, name), freshness.age(self.now()));
+            return Err(ReadError::NotFound { kind: T::KIND, key, freshness: Box::new(freshness), age });
         };
         Ok(Answer { object, freshness, fresh_until: None, outcome: Outcome::Held, why })
     }
 
     /// How fresh what a source holds is; that it is not known as long as the source has not synced.
     fn synced<T: Held>(
-        &self,
         reader: &SourceReader<T>,
         what: impl Fn() -> String,
     ) -> Result<(Freshness, Option<String>), ReadError> {
@@ -352,7 +349,7 @@ impl Node {
     /// [`ReadError::NotFound`] where neither has it, [`ReadError::Unknown`] as long as either is not known.
     pub fn runtime_uid(&self, namespace: &str, name: &str) -> Result<PodUid, ReadError> {
         match self.get_pod(namespace, name) {
-            Ok(pod) => return Ok(PodUid::from(pod.object.runtime_uid())),
+            Ok(pod) => Ok(PodUid::from(pod.object.runtime_uid())),
             Err(error) => {
                 if let Some(uid) = self.runtime()?.find(namespace, name) {
                     return Ok(uid);

@@ -423,21 +423,15 @@ where
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {
-        ReadError::NotReferenced {
-            kind: self.kind.into(),
-            namespace: key.namespace().to_owned(),
-            name: key.name().to_owned(),
-            node: self.node.to_string(),
-        }
+        ReadError::NotReferenced { kind: self.kind.into(), key: key.clone(), node: self.node.to_string() }
     }
 
     fn not_found(&self, key: &ObjectKey, freshness: Freshness) -> ReadError {
         ReadError::NotFound {
             kind: self.kind.into(),
-            namespace: key.namespace().to_owned(),
-            name: key.name().to_owned(),
+            key: key.clone(),
             age: freshness.age(self.clock.now()),
-            freshness,
+            freshness: Box::new(freshness),
         }
     }
 
@@ -462,7 +456,7 @@ where
         for (key, result) in results {
             match result {
                 Ok(answer) => list.items.push(answer),
-                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, freshness)),
+                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, *freshness)),
                 // Its last pod went while the list was made.
                 Err(ReadError::NotReferenced { .. }) => {}
                 Err(error) => list.unknown.push((key, error)),
@@ -527,6 +521,7 @@ where
     }
 }
 
+#[expect(clippy::type_complexity, reason = "an alias would be generic in as many words")]
 /// A read of the cache that owns all that it needs, so that it can go on without its reader.
 fn get<F, C>(
     objects: Arc<Objects<F, C>>,

@@ -82,7 +82,6 @@ async fn unknown_path(request: Request) -> ApiError {
     ApiError::UnknownPath(request.uri().path().chars().take(200).collect())
 }
 
-#[expect(clippy::unused_async, reason = "a handler")]
 async fn method_not_allowed(request: Request) -> ApiError {
     ApiError::MethodNotAllowed(format!("larder answers GET and HEAD only, not {}", request.method()))
 }

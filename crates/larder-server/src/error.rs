@@ -159,7 +159,9 @@ impl ApiError {
             Self::Read(ReadError::NotFound { freshness, .. }) if freshness.is_fresh() => {
                 (Outcome::Hit, "absent".to_owned())
             }
-            Self::Read(ReadError::NotFound { .. }) => (Outcome::FetchFailed, "stale: absent when last known".to_owned()),
+            Self::Read(ReadError::NotFound { .. }) => {
+                (Outcome::FetchFailed, "stale: absent when last known".to_owned())
+            }
             _ => return None,
         };
         Some(CacheStatus { outcome, ttl: None, detail: Some(detail) })
@@ -172,8 +174,12 @@ impl ApiError {
             field: field.to_owned(),
         };
         let mut details = match self {
-            Self::Read(ReadError::NotFound { kind, name, .. } | ReadError::NotReferenced { kind, name, .. }) => {
-                StatusDetails { name: name.clone(), kind: kind.resource().to_owned(), ..StatusDetails::default() }
+            Self::Read(ReadError::NotFound { kind, key, .. } | ReadError::NotReferenced { kind, key, .. }) => {
+                StatusDetails {
+                    name: key.name().to_owned(),
+                    kind: kind.resource().to_owned(),
+                    ..StatusDetails::default()
+                }
             }
             Self::Incomplete { unknown, .. } => StatusDetails {
                 causes: unknown.iter().map(|(what, why)| cause("Unknown", why.clone(), what)).collect(),

@@ -26,7 +26,7 @@ use std::time::Duration;
 /// How long a read may take where the client does not say.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The bounds of what a client may say.
-pub(crate) const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(60));
+pub(crate) const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(1));
 /// Warnings that an incomplete list comes with; the status has all of them.
 const MOST_WARNINGS: usize = 20;
 
@@ -166,7 +166,7 @@ fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
     let (labels, fields) = (params.label_selector()?, params.field_selector()?);
     let (told, node) = match app.node.get_node(app.node.name()) {
         Ok(answer) => (Told::of(&answer), Some(answer.object)),
-        Err(ReadError::NotFound { freshness, .. }) => (Told::held(freshness, None), None),
+        Err(ReadError::NotFound { freshness, .. }) => (Told::held(*freshness, None), None),
         Err(error) => return Err(error.into()),
     };
     let selected = node.filter(|node| fields.matches("", node.name()) && labels.matches(|key| node.label(key)));
@@ -196,7 +196,7 @@ pub(crate) async fn get_one(
 }
 
 fn one(app: &Arc<App>, answer: Result<(Told, bytes::Bytes), ReadError>) -> Result<Response, ApiError> {
-    let (told, body) = answer.map_err(|error| ApiError::from(error))?;
+    let (told, body) = answer.map_err(ApiError::from)?;
     Ok(json(app, Some(&told), Body::from(body)))
 }
 

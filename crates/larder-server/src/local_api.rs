@@ -21,7 +21,7 @@ use std::time::Duration;
 /// How long a newer-than read waits where the client does not say.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The bounds of what a client may say.
-const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(600));
+const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(10));
 
 /// `/larder/v1/status`.
 pub(crate) async fn status(State(app): Shared) -> Json<Report> {
@@ -167,10 +167,9 @@ fn absent_from_runtime(app: &App, pod: Option<(&str, &str)>, read: PodStatusRead
     if app.node.pod_of_runtime_uid(&uid).is_some() {
         return Ok(read);
     }
-    let (namespace, name) =
-        pod.map_or_else(|| (String::new(), uid), |(namespace, name)| (namespace.to_owned(), name.to_owned()));
+    let key = pod.map_or_else(|| ObjectKey::new("", &uid), |(namespace, name)| ObjectKey::new(namespace, name));
     let age = freshness.age(app.node.now());
-    Err(ReadError::NotFound { kind: Kind::Pod, namespace, name, freshness, age })
+    Err(ReadError::NotFound { kind: Kind::Pod, key, freshness: Box::new(freshness), age })
 }
 
 fn wait_error(app: &App, error: &WaitError) -> ApiError {

@@ -101,7 +101,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(600));
+    const BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(10));
 
     fn params(name: &str, value: &str) -> Params {
         Params::new(HashMap::from([(name.to_owned(), value.to_owned())]))

@@ -149,12 +149,12 @@ fn parse_requirement(text: &str) -> Result<Requirement, SelectorError> {
         .and_then(|values| values.strip_suffix(')'))
         .ok_or_else(|| malformed(text, "expected 'in (...)' or 'notin (...)' after the key"))?;
     let values = values.split(',').map(|value| label_value(value, text)).collect::<Result<_, _>>()?;
-    let test = match operator.trim() {
+    let set = match operator.trim() {
         "in" => Test::In(values),
         "notin" => Test::NotIn(values),
         _ => return Err(malformed(text, "expected 'in (...)' or 'notin (...)' after the key")),
     };
-    Ok(Requirement { key: label_key(key, text)?, test })
+    Ok(Requirement { key: label_key(key, text)?, test: set })
 }
 
 fn bound_of(bound: &str, whole: &str) -> Result<i64, SelectorError> {

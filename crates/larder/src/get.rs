@@ -279,7 +279,7 @@ impl Get {
 
     fn render(&self, kind: Kind, rows: Vec<Row>) -> String {
         if self.args.output == Format::Name {
-            return rows.iter().map(|row| format!("{kind}/{}\n", row.name)).collect();
+            return output::lines(rows.iter().map(|row| format!("{kind}/{}", row.name)));
         }
         let is_wide = self.args.output == Format::Wide;
         let with_namespace = self.args.all_namespaces && kind.is_namespaced();

@@ -89,6 +89,11 @@ pub(crate) fn yaml(value: &Value) -> anyhow::Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
+/// Lines, each with its end.
+pub(crate) fn lines(lines: impl Iterator<Item = String>) -> String {
+    lines.flat_map(|line| [line, "\n".to_owned()]).collect()
+}
+
 /// Freshness as a cell of a table: `fresh 2s`, `stale 5m`.
 pub(crate) fn freshness(freshness: &Freshness) -> String {
     let state = match freshness.state {

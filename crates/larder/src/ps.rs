@@ -94,7 +94,7 @@ impl Containers for PodStatusAnswer {
 }
 
 fn names(answers: &PodStatusAnswers) -> String {
-    containers(answers).iter().map(|(_, container)| format!("{}\n", container.id.id)).collect()
+    output::lines(containers(answers).iter().map(|(_, container)| container.id.id.clone()))
 }
 
 fn table(answers: &PodStatusAnswers, wide: bool, whole_ids: bool, now: Timestamp) -> String {

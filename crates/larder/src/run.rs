@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// This node's name [default: the host's name]
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
-    /// The container runtime's socket, such as unix:///run/containerd/containerd.sock; 'none' to do without
+    /// The container runtime's socket, as a path or a unix: address; 'none' to do without
     /// [default: the first of the well-known sockets that is there]
     #[arg(long, value_name = "ENDPOINT")]
     runtime_endpoint: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// How long an object is fresh, where the node's annotation says nothing
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     default_ttl: Duration,
-    /// What to log: error, warn, info, debug, trace, or directives such as larder_kube=debug,info
+    /// What to log: error, warn, info, debug, trace, or directives such as `larder_kube=debug,info`
     #[arg(long, value_name = "LEVEL", env = "LARDER_LOG", default_value = "info")]
     log_level: String,
     /// How to log, to standard error
@@ -108,13 +108,12 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
         signal = &mut signals => Some(signal),
         () = running.settled() => None,
     };
-    let signal = match ended {
-        Some(signal) => signal,
-        None => {
-            // Nobody may be listening; that is no reason to end.
-            let _ = output::print(running.greeting().as_bytes());
-            signals.await
-        }
+    let signal = if let Some(signal) = ended {
+        signal
+    } else {
+        // Nobody may be reading it; that is no reason to end.
+        let _ = output::print(running.greeting().as_bytes());
+        signals.await
     };
     tracing::info!(signal, "ending");
     running.stop().await;

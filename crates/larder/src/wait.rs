@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The longest that the daemon is asked to wait at a time.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
 /// The shortest that it takes.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// The pause before asking again where the daemon does not say.
@@ -144,7 +144,7 @@ impl Wait<'_> {
                         self.pause(&status).await;
                         status.message
                     }
-                    504 => status.message,
+                    504 => in_vain(condition, container, *status),
                     _ => return Err(Error::Server { status }),
                 },
                 Err(error) => return Err(error),
@@ -197,6 +197,16 @@ fn is_met(condition: &Condition, container: Option<&str>, answer: &PodStatusAnsw
             let newest = newest(container, answer);
             !newest.is_empty() && newest.iter().all(|container| container.state == *state)
         }
+    }
+}
+
+/// Why nothing newer came: the runtime's fault if it has one, else what was last known.
+fn in_vain(condition: &Condition, container: Option<&str>, status: Status) -> String {
+    match &status.last_known {
+        Some(known) if known.runtime.error.is_none() && !matches!(condition, Condition::NewerThan(_)) => {
+            describe(container, known)
+        }
+        _ => status.message,
     }
 }
 

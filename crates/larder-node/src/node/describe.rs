@@ -47,7 +47,7 @@ impl Node {
     pub fn readiness(&self) -> Vec<Check> {
         let mut checks = vec![Check { name: "pods", failure: not_synced(&self.pods) }];
         if matches!(self.from, From::Kube(_)) {
-            checks.push(Check { name: "node", failure: not_synced(&self.node) });
+            checks.push(Check { name: "node", failure: not_synced(&self.own) });
         }
         if let Some(runtime) = &self.runtime {
             let failure = (!runtime.has_relisted())
@@ -68,7 +68,7 @@ impl Node {
             let is_open = |state: &ObjectState| matches!(state, ObjectState::NotFetched);
             cache.snapshot().iter().all(|object| !is_open(&object.state) || cache.log().failure(&object.key).is_some())
         });
-        has_answered(&self.pods) && has_answered(&self.node) && runtime && objects
+        has_answered(&self.pods) && has_answered(&self.own) && runtime && objects
     }
 
     fn source_reports(&self) -> Vec<SourceReport> {
@@ -78,7 +78,7 @@ impl Node {
         };
         let mut sources = vec![self.source_report("pods", &from, &self.pods)];
         if matches!(self.from, From::Kube(_)) {
-            sources.push(self.source_report("node", &from, &self.node));
+            sources.push(self.source_report("node", &from, &self.own));
         }
         sources.push(self.objects_report(&from, ObjectKind::Secret));
         sources.push(self.objects_report(&from, ObjectKind::ConfigMap));
@@ -176,8 +176,9 @@ impl Node {
         if let From::Manifests { reader, .. } = &self.from {
             degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
         }
-        if let (From::Kube(_), Err(ReadError::NotFound { name, .. })) = (&self.from, self.get_node(&self.name)) {
-            degraded.push(format!("node: the API server has no node \"{name}\": check --node-name (NODE_NAME)"));
+        if let (From::Kube(_), Err(ReadError::NotFound { key, .. })) = (&self.from, self.get_node(&self.name)) {
+            degraded
+                .push(format!("node: the API server has no node \"{}\": check --node-name (NODE_NAME)", key.name()));
         }
         degraded.extend(self.registrar.unreadable());
         for cache in self.caches.both() {
@@ -226,16 +227,20 @@ impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let Some(node) = self.0.upgrade() else { return Ok(()) };
         let report = node.report();
-        let mut one = |name: &str, help: &str, unit: Option<&Unit>, values: &[(Labels<'_>, f64)]| {
-            let kind = ConstGauge::new(0.0).metric_type();
+        let mut one = |name: &str, help: &str, unit: Option<&Unit>, values: &[(Labels<'_>, Value)]| {
+            let kind = ConstGauge::new(0_u64).metric_type();
             let mut metric = encoder.encode_descriptor(name, help, unit, kind)?;
             for (labels, value) in values {
-                ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
+                let metric = metric.encode_family(labels)?;
+                match value {
+                    Value::Count(count) => ConstGauge::new(*count).encode(metric)?,
+                    Value::Seconds(seconds) => ConstGauge::new(*seconds).encode(metric)?,
+                }
             }
             Ok::<(), fmt::Error>(())
         };
-        one("larder_pods", "Pods of this node", None, &[(&[], to_f64(report.counts.pods))])?;
-        let registered = to_f64(report.counts.pods_registered);
+        one("larder_pods", "Pods of this node", None, &[(&[], Value::Count(report.counts.pods))])?;
+        let registered = Value::Count(report.counts.pods_registered);
         one("larder_pods_registered", "Pods whose objects are held", None, &[(&[], registered)])?;
         let objects = [("secrets", report.counts.secrets), ("configmaps", report.counts.config_maps)];
         let states: Vec<[(&str, &str); 2]> = objects
@@ -245,9 +250,9 @@ impl Collector for Gauges {
             })
             .collect();
         let values = objects.iter().flat_map(|(_, counts)| {
-            [counts.fresh, counts.due, counts.stale, counts.absent, counts.unknown].map(to_f64)
+            [counts.fresh, counts.due, counts.stale, counts.absent, counts.unknown].map(Value::Count)
         });
-        let objects: Vec<(Labels<'_>, f64)> = states.iter().map(|labels| &labels[..]).zip(values).collect();
+        let objects: Vec<(Labels<'_>, Value)> = states.iter().map(|labels| &labels[..]).zip(values).collect();
         one("larder_objects", "Objects that pods of this node refer to, by kind and state", None, &objects)?;
         let containers = report.counts.containers;
         one(
@@ -255,41 +260,47 @@ impl Collector for Gauges {
             "Containers as the runtime has them, by state",
             None,
             &[
-                (&[("state", "running")], to_f64(containers.running)),
-                (&[("state", "exited")], to_f64(containers.exited)),
-                (&[("state", "created")], to_f64(containers.created)),
-                (&[("state", "unknown")], to_f64(containers.unknown)),
+                (&[("state", "running")], Value::Count(containers.running)),
+                (&[("state", "exited")], Value::Count(containers.exited)),
+                (&[("state", "created")], Value::Count(containers.created)),
+                (&[("state", "unknown")], Value::Count(containers.unknown)),
             ],
         )?;
-        let waits = to_f64(report.counts.open_waits);
+        let waits = Value::Count(report.counts.open_waits);
         one("larder_pod_status_open_waits", "Newer-than waits that are open", None, &[(&[], waits)])?;
         let labels: Vec<[(&str, &str); 1]> =
             report.sources.iter().map(|source| [("source", source.name.as_str())]).collect();
         let with_labels = || labels.iter().map(|labels| &labels[..]).zip(&report.sources);
-        let up: Vec<(Labels<'_>, f64)> = with_labels()
+        let up: Vec<(Labels<'_>, Value)> = with_labels()
             .filter(|(_, source)| !matches!(source.state, SourceState::Off | SourceState::Idle))
-            .map(|(labels, source)| (labels, f64::from(u8::from(source.state == SourceState::Ok))))
+            .map(|(labels, source)| (labels, Value::Count(u64::from(source.state == SourceState::Ok))))
             .collect();
         one("larder_source_up", "Whether a source answers", None, &up)?;
-        let ages: Vec<(Labels<'_>, f64)> =
-            with_labels().filter_map(|(labels, source)| Some((labels, source.age_seconds?))).collect();
+        let ages: Vec<(Labels<'_>, Value)> =
+            with_labels().filter_map(|(labels, source)| Some((labels, Value::Seconds(source.age_seconds?)))).collect();
         let help = "How long ago a source last said anything";
         one("larder_source_age", help, Some(&Unit::Seconds), &ages)?;
-        let degraded = f64::from(u8::from(!report.degraded.is_empty()));
+        let degraded = Value::Count(u64::from(!report.degraded.is_empty()));
         one(
             "larder_degraded",
             "Whether something is not as it should be; larder status says what",
             None,
             &[(&[], degraded)],
         )?;
-        one("larder_build_info", "The version, as a label", None, &[(&[("version", report.version.as_str())], 1.0)])
+        one(
+            "larder_build_info",
+            "The version, as a label",
+            None,
+            &[(&[("version", report.version.as_str())], Value::Count(1))],
+        )
     }
 }
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// A count as a gauge has it: exact up to 2^53.
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a float; no count comes near 2^53")]
-fn to_f64(count: u64) -> f64 {
-    count as f64
+/// The value of a gauge.
+#[derive(Clone, Copy)]
+enum Value {
+    Count(u64),
+    Seconds(f64),
 }

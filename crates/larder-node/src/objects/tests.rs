@@ -7,7 +7,7 @@ use serde_json::json;
 use std::future::pending;
 use tokio::sync::watch;
 
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 const DEADLINE: Duration = Duration::from_secs(10);
 const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(8) };
 
@@ -56,7 +56,9 @@ impl Server {
     }
 
     fn set(&self, name: &str, says: Says) {
-        self.says.send_modify(|all| drop(all.insert(name.to_owned(), says)));
+        self.says.send_modify(|all| {
+            all.insert(name.to_owned(), says);
+        });
     }
 
     fn fetches(&self) -> usize {
@@ -98,8 +100,7 @@ fn object(key: &ObjectKey, version: u64) -> KubeObject {
 }
 
 fn pod(uid: &str, secrets: &[&str]) -> Pod {
-    let volumes: Vec<_> =
-        secrets.iter().map(|name| json!({"name": name, "secret": {"secretName": name}})).collect();
+    let volumes: Vec<_> = secrets.iter().map(|name| json!({"name": name, "secret": {"secretName": name}})).collect();
     serde_json::from_value(json!({
         "metadata": {"namespace": "shop", "name": uid, "uid": uid},
         "spec": {"containers": [], "volumes": volumes},

@@ -57,10 +57,8 @@ async fn too_many_connections_are_turned_away_and_room_is_found_again() {
     for _ in 0..CONNECTIONS {
         open.push(UnixStream::connect(daemon.socket()).await.unwrap());
     }
-    let turned_away = until("one is turned away", async || {
-        daemon.try_get("/livez").await.filter(|answer| answer.code != 200)
-    })
-    .await;
+    let turned_away =
+        until("one is turned away", async || daemon.try_get("/livez").await.filter(|answer| answer.code != 200)).await;
     assert_eq!((turned_away.code, turned_away.header("retry-after")), (503, "1"), "{turned_away:?}");
     assert!(turned_away.json()["message"].as_str().unwrap().contains("too many connections"));
     drop(open);

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::net::UnixStream;
 
 /// How long anything may take: generous, since nothing is waited for longer than it takes.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Looks again and again until the condition gives something.
 pub(crate) async fn until<T, F>(what: &str, condition: impl FnMut() -> F) -> T
@@ -219,7 +219,7 @@ where
     };
     let connection = async {
         let _ = connection.await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         answer = exchange => answer,

@@ -166,7 +166,10 @@ async fn what_is_found_is_shown_although_something_else_is_not() {
 async fn a_bad_document_harms_only_itself() {
     let bad = format!("{WEB}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: broken\n---\n{OBJECTS}");
     let daemon = Daemon::with_manifests(&[("all.yaml", &bad)]).await;
-    assert_eq!(daemon.larder("get secrets,cm -n shop -o name").await.ok(), "secret/db\nsecret/tls\nconfigmap/settings\n");
+    assert_eq!(
+        daemon.larder("get secrets,cm -n shop -o name").await.ok(),
+        "secret/db\nsecret/tls\nconfigmap/settings\n"
+    );
     let report = daemon.get("/larder/v1/status").await.json();
     let degraded = report["degraded"][0].as_str().unwrap();
     assert!(degraded.contains("all.yaml:") && degraded.contains("document 2"), "{degraded}");
@@ -203,9 +206,8 @@ async fn a_change_shows_and_a_pod_that_goes_releases_its_objects() {
 
 #[tokio::test]
 async fn a_reader_that_goes_away_ends_a_command_quietly() {
-    let many: String = (0..200)
-        .map(|n| format!("---\n{{apiVersion: v1, kind: Pod, metadata: {{name: pod-{n:04}}}, spec: {{containers: []}}}}\n"))
-        .collect();
+    let pod = |n| format!("{{apiVersion: v1, kind: Pod, metadata: {{name: pod-{n:04}}}, spec: {{containers: []}}}}\n");
+    let many = (0..200).map(pod).collect::<Vec<_>>().join("---\n");
     let daemon = Daemon::with_manifests(&[("many.yaml", &many)]).await;
     let mut command = std::process::Command::new("sh");
     let line = format!("{} get pods -o json | head -c 10; exit 0", env!("CARGO_BIN_EXE_larder"));

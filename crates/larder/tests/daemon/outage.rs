@@ -97,7 +97,10 @@ async fn an_outage_of_the_api_server_is_told_with_every_answer_and_ends_by_itsel
     let pods = report["sources"].as_array().unwrap().iter().find(|source| source["name"] == "pods").unwrap();
     assert_eq!(pods["state"], "failing", "{report}");
     let table = daemon.larder("get secrets -n shop -o wide").await;
-    assert!(table.stdout.contains("stale ") && table.stderr.contains("Warning: secret \"shop/db\" is stale"), "{table:?}");
+    assert!(
+        table.stdout.contains("stale ") && table.stderr.contains("Warning: secret \"shop/db\" is stale"),
+        "{table:?}"
+    );
     let unknown = daemon.get("/api/v1/namespaces/shop/secrets/other").await;
     assert_eq!(unknown.code, 403, "no pod refers to it, outage or not");
 
@@ -211,7 +214,8 @@ async fn an_outage_of_the_runtime_is_told_and_waits_end_at_their_deadline_with_i
     daemon.larder("wait pod web -n shop --for=state=running").await.ok();
     cluster.cri.outage().await;
     let path = "/larder/v1/pods/uid-web/status";
-    let stale = until_answer(&daemon, path, "it says so", |answer| answer.json()["runtime"]["state"] == "failing").await;
+    let stale =
+        until_answer(&daemon, path, "it says so", |answer| answer.json()["runtime"]["state"] == "failing").await;
     assert_eq!(stale.json()["status"]["containers"][0]["state"], "running", "the last known");
     assert!(stale.is_stale() && stale.json()["runtime"]["error"].is_string(), "{stale:?}");
 

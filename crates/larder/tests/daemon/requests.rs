@@ -16,7 +16,9 @@ const FILES: [(&str, &str); 1] = [(
 #[tokio::test]
 async fn an_object_comes_with_its_age_and_how_it_was_cached() {
     let daemon = Daemon::with_manifests(&FILES).await;
-    for path in ["/api/v1/namespaces/default/secrets/db", "/api/v1/secrets", "/api/v1/pods", "/larder/v1/objects/secrets"] {
+    for path in
+        ["/api/v1/namespaces/default/secrets/db", "/api/v1/secrets", "/api/v1/pods", "/larder/v1/objects/secrets"]
+    {
         let answer = daemon.get(path).await;
         assert_eq!(answer.code, 200, "{answer:?}");
         assert_eq!(answer.header("content-type"), "application/json");

@@ -19,7 +19,8 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_why() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("garbage"), "{{{ not yaml").unwrap();
     fs::write(path("empty"), "apiVersion: v1\nkind: Config\n").unwrap();
-    for (name, why) in [("missing", "No such file"), ("", "directory"), ("garbage", "kubeconfig"), ("empty", "context")] {
+    for (name, why) in [("missing", "No such file"), ("", "directory"), ("garbage", "kubeconfig"), ("empty", "context")]
+    {
         let path = path(name);
         let told = told(&["--kubeconfig", &path, "--node-name", "n", "--runtime-endpoint", "none"]).await;
         assert!(told.starts_with("error: ") && told.contains(&path) && told.contains(why), "{told}");
