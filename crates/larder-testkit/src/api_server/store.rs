@@ -143,7 +143,13 @@ impl Backup {
     }
 }
 
-/// The store behind a simulated API server; clones share it. See the [module](self).
+/// The store behind a simulated API server; clones share it.
+///
+/// All kinds are under one revision counter, as in etcd; only [`restore`](Self::restore) moves it back. A change is in every
+/// watch as soon as the call that made it has returned. The history that watches resume from is bounded ([`HISTORY`]).
+///
+/// Finalizers, owner references and graceful deletion are not acted upon: a pod that is to be seen terminating gets its
+/// `deletionTimestamp` with [`modify`](Self::modify).
 #[derive(Clone)]
 pub struct ObjectStore {
     inner: Arc<Inner>,

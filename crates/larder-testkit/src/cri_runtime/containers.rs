@@ -116,7 +116,10 @@ impl SandboxSpec {
     }
 }
 
-/// The sandboxes and containers of a simulated runtime; clones share them. See the [module](self).
+/// The sandboxes and containers of a simulated runtime; clones share them.
+///
+/// A change is in every later answer of the runtime as soon as the call that made it has returned, and its event has been
+/// given to every subscriber. Nothing runs: a container starts, exits and is removed when it is told to.
 #[derive(Clone)]
 pub struct Containers {
     inner: Arc<Inner>,

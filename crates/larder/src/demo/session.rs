@@ -10,7 +10,7 @@ use crate::run::{self, Running};
 use anyhow::Context as _;
 use larder_node::{Cluster as Sources, Config, RuntimeEndpoint};
 use larder_server::{Limits, ServeOptions};
-use larder_testkit::api_server::{Kind, Verb};
+use larder_testkit::api_server::{ApiServerOptions, Kind, Verb};
 use larder_testkit::cluster::{Cluster, ClusterOptions, KubeletOptions, What};
 use std::fmt;
 use std::io::IsTerminal as _;
@@ -106,8 +106,9 @@ impl Demo {
             backoff_max: Duration::from_secs(8),
             ..KubeletOptions::default()
         };
-        let options =
-            ClusterOptions { kubelet, object_ttl_seconds: Some(OBJECT_TTL_SECONDS), ..ClusterOptions::default() };
+        let api = ApiServerOptions { tls: true, ..ApiServerOptions::default() };
+        let object_ttl_seconds = Some(OBJECT_TTL_SECONDS);
+        let options = ClusterOptions { api, kubelet, object_ttl_seconds, ..ClusterOptions::default() };
         let cluster = Cluster::start(folder.path(), options).await.context("cannot start the simulation")?;
         let mut happenings = cluster.happenings();
         let shop = Shop::open(&cluster)?;
