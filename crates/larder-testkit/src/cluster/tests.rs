@@ -18,10 +18,10 @@ struct Fixture {
 
 fn start(seed: u64) -> Fixture {
     let (store, containers) = (ObjectStore::new(), Containers::new());
-    let (reachable, sees) = watch::channel(true);
+    let (reachable, is_reachable) = watch::channel(true);
     let (sender, happenings) = broadcast::channel(HAPPENINGS);
     let options = KubeletOptions { seed, ..KubeletOptions::default() };
-    let kubelet = Kubelet::new(options, store.clone(), containers.clone(), sees, sender);
+    let kubelet = Kubelet::new(options, store.clone(), containers.clone(), is_reachable, sender);
     let stop = CancellationToken::new();
     tokio::spawn(kubelet.run(stop.clone()));
     Fixture { store, containers, reachable, happenings, stop, began: Instant::now() }
@@ -72,7 +72,7 @@ async fn a_pod_of_this_node_is_run_and_told_once() {
     assert!(container.ready && container.container_id.as_ref().is_some_and(|id| id.starts_with("containerd://")));
     assert_eq!(fixture.containers.sandboxes().len(), 1, "the other node's pod is not run");
     let revision = fixture.store.revision();
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(fixture.store.revision(), revision, "nothing new, nothing told");
 }
 
@@ -88,7 +88,7 @@ async fn a_container_that_crashes_restarts_with_backoff() {
     let last = container.last_state.as_ref().and_then(|state| state.terminated.as_ref()).expect("terminated");
     assert_eq!((last.exit_code, last.reason.as_deref()), (3, Some("Error")));
     let again = fixture.until("restarted (restarts: 1)").await;
-    assert_eq!((again - first).as_secs(), 10);
+    assert_eq!(again.saturating_sub(first).as_secs(), 10);
     let status = fixture.status("crasher").await;
     assert_eq!(status.container_statuses.expect("told")[0].restart_count, 1);
     fixture.until("restarts in 20.0 s").await;
@@ -103,7 +103,7 @@ async fn jobs_end_and_are_not_restarted() {
     fixture.create("good", "Never", &exits(0));
     fixture.create("bad", "Never", &exits(1));
     fixture.until("completed").await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(fixture.status("good").await.phase.as_deref(), Some("Succeeded"));
     assert_eq!(fixture.status("bad").await.phase.as_deref(), Some("Failed"));
     for sandbox in fixture.containers.sandboxes() {

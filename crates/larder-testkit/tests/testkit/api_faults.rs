@@ -19,6 +19,13 @@ async fn with_a_secret() -> (ApiServer, Api<Secret>) {
     (server, Api::namespaced(client, "shop"))
 }
 
+/// Asks for the health over a connection of its own; the status.
+async fn readyz(server: &ApiServer) -> u16 {
+    let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
+    let uri = format!("{}/readyz", server.url()).parse().expect("a URI");
+    client.get(uri).await.expect("answered").status().as_u16()
+}
+
 #[tokio::test]
 async fn an_outage_refuses_and_ends_on_the_same_port() {
     let (server, secrets) = with_a_secret().await;
@@ -124,9 +131,10 @@ async fn a_stalled_watch_says_nothing_and_then_all() {
     let maps = Api::<ConfigMap>::namespaced(client, "shop");
     let mut events = pin!(maps.watch(&WatchParams::default(), "1").await.expect("watched"));
     server.stall_watches(true);
+    let sent = server.counts().body_bytes;
     server.store().create(config_map("shop", "a", &[])).expect("created");
-    maps.get("a").await.expect("reads are answered");
-    assert!(futures_util::poll!(events.try_next()).is_pending());
+    assert_eq!(readyz(&server).await, 200);
+    assert_eq!(server.counts().body_bytes, sent + "ok".len() as u64, "no event, though its watch was woken");
     server.stall_watches(false);
     let event = tokio::time::timeout(SOON, events.try_next()).await.expect("soon").expect("good");
     assert!(matches!(event, Some(WatchEvent::Added(_))));
@@ -139,13 +147,13 @@ async fn a_stalled_connection_is_silent_while_new_ones_are_not() {
     server.stall_connections(true);
     let mut read = pin!(secrets.get("tls"));
     assert!(futures_util::poll!(&mut read).is_pending());
-    let (_other_server, other) = with_a_secret().await;
-    other.get("tls").await.expect("another server is not concerned");
     let fresh = crate::client::client(&server.kubeconfig(server.admin_token())).await;
     Api::<Secret>::namespaced(fresh, "shop").get("tls").await.expect("a new connection works");
     assert!(futures_util::poll!(&mut read).is_pending());
+    assert_eq!(server.counts().of(Verb::Get, Kind::Secret), 2, "the stalled request has not come through");
     server.stall_connections(false);
     tokio::time::timeout(SOON, read).await.expect("it goes on").expect("and well");
+    assert_eq!(server.counts().of(Verb::Get, Kind::Secret), 3);
 }
 
 #[tokio::test]
@@ -161,14 +169,16 @@ async fn http2_is_spoken_with_streams_up_to_the_limit() {
     for _ in 0..3 {
         watches.push(get("/api/v1/pods?watch=true&resourceVersion=1").await.expect("watched"));
     }
-    assert_eq!((server.counts().connections_open, server.counts().watches_open), (1, 3));
+    assert_eq!((server.counts().connections_accepted, server.counts().watches_open), (1, 3));
     let mut fourth = pin!(get("/api/v1/nodes"));
     assert!(futures_util::poll!(&mut fourth).is_pending());
+    assert_eq!(readyz(&server).await, 200);
+    assert_eq!(server.counts().of(Verb::List, Kind::Node), 0, "no stream is free for the fourth");
     drop(watches.pop());
     let listed = tokio::time::timeout(SOON, fourth).await.expect("a stream is free").expect("answered");
     let body = listed.into_body().collect().await.expect("a body").to_bytes();
     assert!(body.starts_with(br#"{"kind":"NodeList""#));
-    assert!(server.requests().iter().all(|request| request.http2));
+    assert!(server.requests().iter().all(|request| request.http2 == request.kind.is_some()));
     server.cut_connections();
     poll_until(SOON, async || (server.counts().connections_open == 0).then_some(())).await.expect("cut");
     assert!(watches[0].frame().await.is_none_or(|frame| frame.is_err()), "its watches are cut with it");
