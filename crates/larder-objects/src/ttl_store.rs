@@ -17,7 +17,9 @@
 //! # Limits
 //!
 //! The store spawns nothing: the reader whose turn it is polls the fetch. One that is neither polled nor dropped holds up
-//! its generation. Memory grows with the referenced objects and the readers that wait, and with nothing else.
+//! its generation. Memory grows with the referenced objects and the readers that wait, and with nothing else. An object
+//! that is replaced or dropped is freed at once, but for what a thread that reads at that very moment can still see:
+//! that goes when the thread that withdrew it withdraws the next one.
 //!
 //! # Cancel safety
 //!
@@ -26,9 +28,11 @@
 //!
 //! # Locks
 //!
-//! The registry of a shard, then a flight's queue, then what the shard published. None is held while a fetch is begun,
-//! polled or dropped, nor while a waker is called. A read that finds the object fresh takes only the read side of the
-//! last. The clock and the [`Ttl`] are asked under these locks and must not call the store.
+//! One of the registry's (an object's is chosen by its namespace), then a flight's queue. Neither is held while a fetch
+//! is begun, polled or dropped, nor while a waker is called. What is known of an object that nobody fetches stands in a
+//! lock-free map beside the registry, changed only under its lock; a read that finds the object fresh there takes no lock
+//! at all. The clock and the [`Ttl`] are asked under these locks: they, and the `Drop` of an object, must not call the
+//! store.
 //!
 //! # Differs from kubelet
 //!

@@ -100,6 +100,9 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     }
 
     /// Looks at the queue: answers if the object is fresh, else fetches or waits.
+    ///
+    /// This is where a reader decides. A policy by which those who wait share a failure, or are answered with the last
+    /// known, belongs here.
     fn step(&mut self, context: &Context<'_>) -> Step<Answer<F>> {
         let mut queue = self.flight.queue.lock();
         let has_turn = queue.has_turn(self.ticket);

@@ -298,9 +298,18 @@ impl World {
     }
 
     /// Polls readers that were woken until none is; `pick` chooses among those that are. The answers by reader.
-    pub(crate) fn run_with(&mut self, mut pick: impl FnMut(usize) -> usize) -> BTreeMap<usize, Answer> {
+    pub(crate) fn run_with(&mut self, pick: impl FnMut(usize) -> usize) -> BTreeMap<usize, Answer> {
+        self.poll_at_most(usize::MAX, pick)
+    }
+
+    /// As [`run_with`](Self::run_with), for that many polls at most.
+    pub(crate) fn poll_at_most(
+        &mut self,
+        polls: usize,
+        mut pick: impl FnMut(usize) -> usize,
+    ) -> BTreeMap<usize, Answer> {
         let mut answers = BTreeMap::new();
-        loop {
+        for _ in 0..polls {
             let woken: Vec<usize> = self
                 .readers
                 .iter()
@@ -308,7 +317,7 @@ impl World {
                 .map(|(&id, _)| id)
                 .collect();
             if woken.is_empty() {
-                return answers;
+                break;
             }
             let id = woken[pick(woken.len())];
             let reader = self.readers.get_mut(&id).unwrap();
@@ -319,6 +328,7 @@ impl World {
                 answers.insert(id, answer);
             }
         }
+        answers
     }
 
     /// Polls readers that were woken until none is, the earliest first.

@@ -1,9 +1,10 @@
-//! Random operations on the caches and on the model: same answers, same fetches, same counts, step by step.
+//! Random operations on the caches and on the model: same answers, same fetches, same counts, step by step. And again,
+//! with each reader polled at any time, where only what must always hold is asked.
 //!
 //! Readers begin, are answered and go away in any order while fetches are open; within a step, those that were woken are
 //! polled in random order.
 
-use crate::harness::{Failure, Outcome, Pod, Thing, World};
+use crate::harness::{Answer, Failure, Outcome, Pod, Thing, World};
 use crate::model::{Model, Shown};
 use larder_objects::{ObjectState, Store};
 use proptest::prelude::*;
@@ -200,5 +201,108 @@ proptest! {
             prop_assert_eq!(world.server.fetches(), model.fetches.clone(), "fetches at {}", told);
             prop_assert_eq!(page(&world), model_page(&model), "what is known at {}", told);
         }
+    }
+
+    #[test]
+    fn whenever_readers_are_polled_all_are_answered_and_by_nothing_from_before_their_reference(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let mut world = World::new(DEFAULT_TTL);
+        world.add_reference("a", "x");
+        let mut seen = Seen::default();
+        for step in steps {
+            let mut answers = BTreeMap::new();
+            match step {
+                Step::Begin => {
+                    seen.readers.insert(world.begin("a", "x"), seen.references);
+                }
+                Step::Poll(at) => answers = world.poll_at_most(1, |woken| at.index(woken)),
+                Step::Complete(at, failure) => {
+                    let open = world.server.open();
+                    if !open.is_empty() {
+                        Seen::complete(&world, *at.get(&open), failure);
+                    }
+                }
+                Step::Drop(at) => {
+                    let waiting = world.waiting();
+                    if !waiting.is_empty() {
+                        let reader = *at.get(&waiting);
+                        world.drop_reader(reader);
+                        seen.readers.remove(&reader);
+                    }
+                }
+                Step::AddReference => {
+                    world.add_reference("a", "x");
+                    seen.references += 1;
+                }
+                Step::Advance => world.advance(DEFAULT_TTL),
+            }
+            seen.check(&world, answers)?;
+        }
+        // Once every fetch is answered, so is every reader.
+        while !world.waiting().is_empty() {
+            let answers = world.run();
+            seen.check(&world, answers)?;
+            for id in world.server.open() {
+                Seen::complete(&world, id, None);
+            }
+        }
+        prop_assert!(seen.readers.is_empty());
+        prop_assert!(world.server.open().is_empty());
+        prop_assert!(!world.larder.store().snapshot()[0].fetching);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Begin,
+    Poll(prop::sample::Index),
+    Complete(prop::sample::Index, Option<Failure>),
+    Drop(prop::sample::Index),
+    AddReference,
+    Advance,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let failure = prop::sample::select(vec![None, None, None, Some(Failure::NotFound), Some(Failure::Status(503))]);
+    prop_oneof![
+        6 => Just(Step::Begin),
+        12 => any::<prop::sample::Index>().prop_map(Step::Poll),
+        6 => (any::<prop::sample::Index>(), failure).prop_map(|(at, failure)| Step::Complete(at, failure)),
+        4 => any::<prop::sample::Index>().prop_map(Step::Drop),
+        1 => Just(Step::AddReference),
+        1 => Just(Step::Advance),
+    ]
+}
+
+/// What was seen of one object.
+#[derive(Default)]
+struct Seen {
+    /// References added.
+    references: usize,
+    /// The references added before each reader that has no answer yet, and before each fetch.
+    readers: BTreeMap<usize, usize>,
+    fetches: Vec<usize>,
+}
+
+impl Seen {
+    /// Answers a fetch with an object that tells which fetch brought it, or with a failure.
+    fn complete(world: &World, id: usize, failure: Option<Failure>) {
+        let data = u32::try_from(id).unwrap();
+        world.server.complete(id, failure.map_or_else(|| Ok(Thing { version: "1".to_owned(), data }), Err));
+    }
+
+    fn check(&mut self, world: &World, answers: BTreeMap<usize, Answer>) -> Result<(), TestCaseError> {
+        self.fetches.resize(world.server.fetches().len(), self.references);
+        for (reader, answer) in answers {
+            let before = self.readers.remove(&reader).expect("a reader is answered once");
+            if let Answer::Object(thing, _) = answer {
+                let fetched = self.fetches[usize::try_from(thing.data).unwrap()];
+                prop_assert!(fetched >= before, "fetched after {} references, read after {}", fetched, before);
+            }
+        }
+        // A fetch for each generation at most, and none that nobody waits for.
+        prop_assert!(world.server.open().len() <= world.waiting().len().min(self.references + 1));
+        Ok(())
     }
 }
