@@ -8,8 +8,8 @@
 //!
 //! # Guarantees
 //!
-//! - *Wait-free reads*: [`get`](PodStatusReader::get) and [`peek`](PodStatusReader::peek) take no lock, whatever the writer
-//!   does.
+//! - *Reads without a lock*: [`get`](PodStatusReader::get) and [`peek`](PodStatusReader::peek) never wait, whatever the
+//!   writer does.
 //! - *A miss is not an error*: a pod that is not cached gives the [empty](Entry::is_empty) entry, which is another thing than
 //!   one that was set without a status. A cached error comes together with its status.
 //! - *Newer than*: a wait for a time is answered at once if the pod's modified time, its observed time or the global time is

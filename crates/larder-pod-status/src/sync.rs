@@ -16,12 +16,11 @@ mod ordinary {
 
     impl<V> StatusMap<V> {
         pub(crate) fn new() -> Self {
-            Self(
-                papaya::HashMap::builder()
-                    .hasher(RandomState::default())
-                    .resize_mode(papaya::ResizeMode::Blocking)
-                    .build(),
-            )
+            // Those who write have a lock of their own, so nobody waits for a resize. One that was spread over later writes
+            // would have readers look into two tables until these come.
+            let resize_mode = papaya::ResizeMode::Blocking;
+            let map = papaya::HashMap::builder().hasher(RandomState::default()).resize_mode(resize_mode);
+            Self(map.build())
         }
 
         /// Pins the map: what the calls on it replace or remove is dropped at the earliest when the pin is.

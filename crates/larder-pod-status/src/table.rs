@@ -234,7 +234,8 @@ impl<S, E> WaitTable<S, E> {
         if let Ok(found) = self.by_uid.find_entry(spread(self.hash(&pod.uid)), |bucket| bucket.pod == id) {
             found.remove();
         }
-        if self.by_uid.len() < self.by_uid.capacity() / 8 {
+        // What is left over when it has shrunk is room enough for as many again.
+        if self.by_uid.len() < self.by_uid.num_buckets() / 16 {
             self.by_uid.shrink_to(self.by_uid.len() * 2, |bucket| spread(bucket.hash));
         }
     }

@@ -53,7 +53,7 @@ impl PodUid {
                 b'a'..=b'f' => byte - b'a' + 10,
                 _ => return None,
             };
-            value = value << 4 | u128::from(digit);
+            value = value * 16 + u128::from(digit);
         }
         let [high, low] = halves(value);
         Some(Repr::Uuid(NonZeroU64::new(high)?, low))
@@ -64,7 +64,7 @@ impl PodUid {
         match &self.0 {
             Repr::Other(text) => read(text),
             Repr::Uuid(high, low) => {
-                let mut digits = (u128::from(high.get()) << 64 | u128::from(*low)).rotate_left(4);
+                let mut digits = ((u128::from(high.get()) << 64) + u128::from(*low)).rotate_left(4);
                 let mut text = [b'-'; CANONICAL];
                 for (at, byte) in text.iter_mut().enumerate() {
                     if !is_hyphen(at) {
@@ -88,7 +88,7 @@ const fn is_hyphen(at: usize) -> bool {
 fn halves(value: u128) -> [u64; 2] {
     let bytes = value.to_be_bytes();
     let (high, low) = bytes.split_at(8);
-    [high, low].map(|half| half.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
+    [high, low].map(|half| half.iter().fold(0, |sum, &byte| sum * 256 + u64::from(byte)))
 }
 
 impl From<&str> for PodUid {

@@ -115,6 +115,59 @@ fn memory_is_given_back_when_the_waits_have_ended() {
     }
 }
 
+#[test]
+fn the_table_of_pods_shrinks_once_most_of_it_is_unused_and_not_before() {
+    let mut table = Table::new();
+    let mut ids: Vec<_> = (0..1_000).map(|n| table.begin(&uid(n), at(1))).collect();
+    let full = table.by_uid.num_buckets();
+    for id in ids.drain(full / 16..) {
+        table.remove(id);
+        assert_eq!(table.by_uid.num_buckets(), full);
+    }
+    table.remove(ids[0]);
+    let (left, room) = (ids.len() - 1, table.by_uid.capacity());
+    assert!((2 * left..8 * left).contains(&room), "{left} pods have room for {room}");
+    check(&table);
+}
+
+#[test]
+fn pods_whose_hashes_are_equal_are_told_apart() {
+    let mut table = Table::new();
+    // Of 32 bits, some 80,000 random ones are enough for two that are equal.
+    let mut seen = std::collections::HashMap::new();
+    let (one, other) = (0..)
+        .find_map(|n| seen.insert(table.hash(&uid(n)), n).map(|before| (uid(before), uid(n))))
+        .expect("there are more pods than hashes");
+    let waits = [table.begin(&one, at(1)), table.begin(&other, at(1))];
+    check(&table);
+    drop(table.answer_pod(&other, at(1), answer));
+    let ended = waits.map(|id| table.take(id).map(|(_, entry)| entry.uid().clone()));
+    assert_eq!(ended, [None, Some(other)]);
+    assert_eq!(table.uids(), [one]);
+}
+
+#[test]
+fn hashes_differ_where_the_table_looks_at_them() {
+    let table = Table::new();
+    let hashes: HashSet<_> = (0..1_000).map(|n| table.hash(&uid(n))).collect();
+    assert!(hashes.len() > 990, "{} hashes of 1,000 pods", hashes.len());
+    let spread =
+        |part: &dyn Fn(u64) -> u64| hashes.iter().map(|&hash| part(spread(hash))).collect::<HashSet<_>>().len();
+    assert!(spread(&|hash| hash % 1_024) > 500, "buckets are left unused");
+    assert!(spread(&|hash| hash >> 57) > 100, "tags are left unused");
+}
+
+#[test]
+fn a_wait_for_the_same_time_as_a_pods_first_stands_behind_it() {
+    let mut table = Table::new();
+    let first = table.begin(&uid(0), at(5));
+    table.begin(&uid(0), at(5));
+    assert_eq!(table.pods.values().map(|pod| pod.first).collect::<Vec<_>>(), [first]);
+    let earlier = table.begin(&uid(0), at(4));
+    assert_eq!(table.pods.values().map(|pod| pod.first).collect::<Vec<_>>(), [earlier]);
+    check(&table);
+}
+
 #[derive(Default)]
 struct Woken(AtomicUsize);
 

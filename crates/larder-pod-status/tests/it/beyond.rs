@@ -216,6 +216,7 @@ fn errors_say_which_pod_and_what_to_do() {
          container runtime if this goes on"
     );
     assert_eq!(format!("{error:?}"), r#"DeadlineExceeded { uid: "a", .. }"#);
+    let _: Box<dyn std::error::Error + Send + Sync> = error.into();
     drop(writer);
     let error = ended(poll(&mut reader.get_newer_than(uid("a"), at(1)))).expect_err("the writer is gone");
     assert_eq!(
