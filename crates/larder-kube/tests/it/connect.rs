@@ -10,7 +10,6 @@ use larder_objects::{Fetch, ObjectKey, ReadKind};
 use parking_lot::Mutex;
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,18 +136,6 @@ async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() 
         let error = connect(&path).await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("kubeconfig {}: ", path.display())), "{error}");
         assert!(error.contains(says), "{cluster} {user}: {error}");
-    }
-}
-
-#[tokio::test]
-async fn a_file_that_may_not_be_read_is_said_to_be_so() {
-    let folder = TempDir::new().unwrap();
-    let path = kubeconfig(&folder, "server: 'http://h'", "token: t");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
-    // Root may read it all the same; then there is nothing to see here but that it is read.
-    match connect(&path).await {
-        Ok(client) => assert_eq!(client.server(), "http://h"),
-        Err(error) => assert!(error.to_string().contains("Permission denied"), "{error}"),
     }
 }
 
