@@ -35,10 +35,12 @@ pub(super) struct Session {
     /// The process groups of the commands that stay.
     background: Vec<String>,
     clock: MonotonicClock,
+    /// Where clones build.
+    target: PathBuf,
 }
 
 impl Session {
-    /// Starts the shell in `folder`; cargo builds into `target` there.
+    /// Starts the shell in `folder`; clones made there build into `target`.
     pub(super) fn start(folder: &Path, target: &Path) -> Result<Self> {
         let (reader, writer) = std::io::pipe()?;
         let mut shell = Command::new("bash");
@@ -48,7 +50,8 @@ impl Session {
             .stdin(Stdio::piped())
             .stdout(writer.try_clone()?)
             .stderr(writer)
-            .env("CARGO_TARGET_DIR", target)
+            // Where a reader has none set, a clone builds into its own `target`; see `link_target`.
+            .env_remove("CARGO_TARGET_DIR")
             // The document shows what its programs print, not how cargo builds them.
             .env("CARGO_TERM_QUIET", "true")
             .env("NO_COLOR", "1")
@@ -78,7 +81,7 @@ impl Session {
                 }
             }
         });
-        Ok(Self {
+        let mut session = Self {
             shell,
             input,
             lines,
@@ -87,7 +90,11 @@ impl Session {
             announced: 0,
             background: Vec::new(),
             clock: MonotonicClock::new(),
-        })
+            target: target.to_owned(),
+        };
+        // As in the shell that a reader types into.
+        session.send("shopt -s expand_aliases\n")?;
+        Ok(session)
     }
 
     /// The time, for deadlines.
@@ -187,7 +194,20 @@ impl Session {
         Ok(())
     }
 
+    /// Has each clone build where the one before it did, so that only what has changed is built.
+    fn link_target(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            let link = entry.path().join("target");
+            if entry.path().join("Cargo.toml").exists() && !link.exists() {
+                fs::create_dir_all(&self.target)?;
+                std::os::unix::fs::symlink(&self.target, link)?;
+            }
+        }
+        Ok(())
+    }
+
     fn script(&mut self, command: &str) -> Result<String> {
+        self.link_target()?;
         self.commands += 1;
         let script = self.folder.join(format!(".command-{}", self.commands));
         fs::write(&script, format!("{command}\n"))?;

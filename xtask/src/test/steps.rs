@@ -110,18 +110,15 @@ fn differential() -> Result<()> {
 }
 
 fn testbed() -> Result<()> {
-    let program = |arguments: &[&str]| {
-        let mut testbed = shell::cargo();
-        testbed.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--"]).args(arguments);
-        testbed
-    };
-    shell::run(&mut program(&["build"]))?;
-    let mut tests = shell::cargo();
-    tests.args(["test", "--locked", "--package", "larder-testbed", "--package", "larder"]);
-    tests.args(["--features", "larder/testbed-tests,larder-testbed/testbed-tests", "--test", "testbed"]);
-    let result = shell::run(&mut tests);
+    // The whole workspace, as in the step `unit`: with other packages, dependencies would have other features and be built
+    // again.
+    let select = ["--locked", "--workspace", "--features", "larder/testbed-tests,larder-testbed/testbed-tests"];
+    shell::run(shell::cargo().arg("build").args(select).args(["--bin", "larder-testbed"]))?;
+    let program = checkout::target().join("debug").join("larder-testbed");
+    shell::run(shell::program_in(&program, checkout::root()).arg("build"))?;
+    let result = shell::run(shell::cargo().arg("test").args(select).args(["--test", "testbed"]));
     // A test that was killed leaves its node behind.
-    shell::run(&mut program(&["down", "--stale"]))?;
+    shell::run(shell::program_in(&program, checkout::root()).args(["down", "--stale"]))?;
     result
 }
 
