@@ -49,8 +49,8 @@ pub enum Program {
 }
 
 impl Program {
-    /// What the testbed cannot do without, and what a person wants beside it.
-    pub const BASE: [Self; 7] = [
+    /// Every program.
+    pub const ALL: [Self; 8] = [
         Self::Containerd,
         Self::ContainerdShim,
         Self::Ctr,
@@ -58,6 +58,7 @@ impl Program {
         Self::Crictl,
         Self::KubeApiserver,
         Self::Kubectl,
+        Self::Kubelet,
     ];
 
     fn module(self) -> &'static Module {

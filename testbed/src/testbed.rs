@@ -112,7 +112,7 @@ impl Testbed {
     /// When one cannot be built or installed.
     pub fn build_programs() -> Result<()> {
         Self::install(Etcd::Current)?;
-        for program in Program::BASE {
+        for program in Program::ALL {
             println!("{}", program.build()?.display());
         }
         Ok(())
