@@ -1,8 +1,8 @@
 //! Runs the commands of README.md and compares what they print with what it says that they print.
 //!
 //! A block fenced as `console` is a terminal: a line that begins with `$ ` is a command (a line that ends in `\` goes on
-//! in the next), the lines below it are its output. Blocks run one after the other, in one shell, in a folder of its own;
-//! `git clone` of the project's address clones the last commit of this checkout. Other blocks are not run.
+//! in the next), the lines below it are its output. Blocks run one after the other, in one shell, in a fresh clone of the
+//! last commit of this checkout. Other blocks are not run.
 //!
 //! A comment before a block says what is special about it:
 //!

@@ -1,6 +1,6 @@
 //! One shell that runs a document's commands one after the other, so that `cd` and `export` last.
 
-use crate::checkout;
+use crate::{checkout, shell};
 use anyhow::{Context as _, Result, bail};
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use std::fs;
@@ -10,8 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// Where the project's address in the documents leads to during the check.
-const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
+/// The folder of the clone that the commands run in.
+const CLONE: &str = "larder";
 /// Ends the output of a command.
 const MARK: &str = "larder-readme-command-ended-with";
 /// How long a program that stays may take to end after Ctrl-C.
@@ -35,34 +35,34 @@ pub(super) struct Session {
     /// The process groups of the commands that stay.
     background: Vec<String>,
     clock: MonotonicClock,
-    /// Where clones build.
-    target: PathBuf,
 }
 
 impl Session {
-    /// Starts the shell in `folder`; clones made there build into `target`.
+    /// Starts the shell in a fresh clone of this checkout, made in `folder`, which builds into `target`.
     pub(super) fn start(folder: &Path, target: &Path) -> Result<Self> {
+        let clone = folder.join(CLONE);
+        let mut git = Command::new("git");
+        git.args(["clone", "--quiet", "--"]).args([checkout::root(), &clone]);
+        shell::run(&mut git)?;
+        // It builds where the clone before it did, so that only what has changed is built.
+        fs::create_dir_all(target)?;
+        std::os::unix::fs::symlink(target, clone.join("target"))?;
         let (reader, writer) = std::io::pipe()?;
         let mut shell = Command::new("bash");
         shell
             .args(["--noprofile", "--norc"])
-            .current_dir(folder)
+            .current_dir(&clone)
             .stdin(Stdio::piped())
             .stdout(writer.try_clone()?)
             .stderr(writer)
-            // Where a reader has none set, a clone builds into its own `target`; see `link_target`.
+            // As where a reader has none set: the clone builds into its own `target`.
             .env_remove("CARGO_TARGET_DIR")
             // The document shows what its programs print, not how cargo builds them.
             .env("CARGO_TERM_QUIET", "true")
             .env("NO_COLOR", "1")
             .env("COLUMNS", "120")
             .env_remove("LARDER_SOCKET")
-            .env_remove("KUBECONFIG")
-            .env("GIT_CONFIG_COUNT", "2")
-            .env("GIT_CONFIG_KEY_0", format!("url.{}.insteadOf", checkout::root().display()))
-            .env("GIT_CONFIG_VALUE_0", ADDRESS)
-            .env("GIT_CONFIG_KEY_1", "advice.detachedHead")
-            .env("GIT_CONFIG_VALUE_1", "false");
+            .env_remove("KUBECONFIG");
         for (name, _) in std::env::vars_os() {
             // What cargo tells this program about itself is not for the programs that it runs.
             if name.to_string_lossy().starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR" {
@@ -90,7 +90,6 @@ impl Session {
             announced: 0,
             background: Vec::new(),
             clock: MonotonicClock::new(),
-            target: target.to_owned(),
         };
         // As in the shell that a reader types into.
         session.send("shopt -s expand_aliases\n")?;
@@ -194,20 +193,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has each clone build where the one before it did, so that only what has changed is built.
-    fn link_target(&self) -> Result<()> {
-        for entry in fs::read_dir(&self.folder)?.flatten() {
-            let link = entry.path().join("target");
-            if entry.path().join("Cargo.toml").exists() && !link.exists() {
-                fs::create_dir_all(&self.target)?;
-                std::os::unix::fs::symlink(&self.target, link)?;
-            }
-        }
-        Ok(())
-    }
-
     fn script(&mut self, command: &str) -> Result<String> {
-        self.link_target()?;
         self.commands += 1;
         let script = self.folder.join(format!(".command-{}", self.commands));
         fs::write(&script, format!("{command}\n"))?;
