@@ -46,6 +46,14 @@ pub enum RuntimeError {
         /// What it said instead, and what to do about it where that is known.
         reason: Arc<str>,
     },
+    /// The runtime does not have this call.
+    #[error("{call}: the container runtime does not have this: {reason}")]
+    Unsupported {
+        /// The call that failed.
+        call: Arc<RuntimeCall>,
+        /// The runtime's words.
+        reason: Arc<str>,
+    },
     /// The runtime answered with an error of its own.
     #[error("{call}: the container runtime answered {code}: {reason}")]
     Failed {
@@ -80,6 +88,7 @@ impl RuntimeError {
             | Self::TimedOut { call, .. }
             | Self::NotFound { call, .. }
             | Self::NotCri { call, .. }
+            | Self::Unsupported { call, .. }
             | Self::Failed { call, .. }
             | Self::BadResponse { call, .. } => call,
         }
@@ -118,6 +127,17 @@ impl RuntimeError {
         matches!(self, Self::NotFound { .. })
     }
 
+    /// Whether the runtime does not have the call at all, so that it is of no use to try again soon.
+    ///
+    /// ```
+    /// # use larder_pleg::{RuntimeCall, RuntimeError};
+    /// let call = RuntimeCall::new("GetContainerEvents").into();
+    /// assert!(RuntimeError::Unsupported { call, reason: "unknown method".into() }.is_unsupported());
+    /// ```
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::Unsupported { .. })
+    }
+
     /// A word for the kind of failure, of a fixed set, for metrics.
     ///
     /// ```
@@ -131,6 +151,7 @@ impl RuntimeError {
             Self::TimedOut { .. } => "timeout",
             Self::NotFound { .. } => "not_found",
             Self::NotCri { .. } => "not_cri",
+            Self::Unsupported { .. } => "unsupported",
             Self::Failed { .. } => "failed",
             Self::BadResponse { .. } => "bad_response",
         }

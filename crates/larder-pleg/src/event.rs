@@ -140,3 +140,32 @@ impl EventReceiver {
         Delivery::Gap { missed }
     }
 }
+
+/// Tells which pods' entries in the cache have been written.
+#[derive(Debug)]
+pub struct WriteReceiver {
+    writes: broadcast::Receiver<PodUid>,
+}
+
+impl WriteReceiver {
+    pub(crate) fn new(writes: broadcast::Receiver<PodUid>) -> Self {
+        Self { writes }
+    }
+
+    /// Returns once the pod's entry has been written, or may have been: some writes were missed, or the PLEG is gone, of
+    /// which this is false. To be called after the entry was read, and before it is read again.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it has answered, it has forgotten the writes of other pods only.
+    pub async fn written(&mut self, uid: &PodUid) -> bool {
+        loop {
+            match self.writes.recv().await {
+                Ok(written) if written == *uid => return true,
+                Ok(_) => {}
+                Err(broadcast::error::RecvError::Lagged(_)) => return true,
+                Err(broadcast::error::RecvError::Closed) => return false,
+            }
+        }
+    }
+}

@@ -21,6 +21,27 @@
 //! - *Nobody holds up the PLEG*: neither subscribers, which get a gap with a count when they are slow, nor readers of the
 //!   cache.
 //!
+//! # Pods on their own
+//!
+//! With [`PlegOptions::independent_pods`], one pod that cannot be inspected holds back its own waits and nobody else's:
+//!
+//! - *Inspections go on beside listings.* A pod is inspected once at a time; what changes meanwhile is inspected after it.
+//!   An inspection that takes longer than [`PlegOptions::inspection_patience`] gives up its place to another.
+//! - *A listing confirms at once every pod that it shows unchanged*: its observed time is the listing's. A pod that is to be
+//!   inspected is confirmed by its inspection.
+//! - *The global time moves only when what it promises is true*: to the time of a listing all of whose pods are known as of
+//!   it. That a pod cannot be inspected is known, too, as of the listing that its inspection failed for; a later listing
+//!   that shows the pod before it is tried again (after a pause that grows with each failure, or at once if it shows
+//!   something new) does not move the global time. Then a pod in error is one that the global time says nothing of.
+//! - *A wait for a pod that is not there* is answered by a relist of that pod, which a wait asks for with
+//!   [`PlegOptions::relist_on_wait`], or by the global time.
+//!
+//! # Events of the runtime
+//!
+//! [`Pleg::watch_events`] follows the event stream of an [`EventSource`]. Events are hints: each asks for a relist of its
+//! pod, and what it says besides is not believed, so that there is one writer and one truth. Its reader waits for nothing.
+//! What is lost with a stream is counted and made up for by a relist of all pods.
+//!
 //! # Limits
 //!
 //! - The runtime's calls end by the runtime's own deadlines; a call that hangs holds up the relist until then, unless
@@ -87,6 +108,7 @@
 mod error;
 mod event;
 mod health;
+mod hint;
 mod observe;
 mod options;
 mod pleg;
@@ -98,8 +120,9 @@ mod status;
 mod wire;
 
 pub use error::{PodName, RuntimeCall, RuntimeError};
-pub use event::{Delivery, EventKind, EventReceiver, PodLifecycleEvent};
+pub use event::{Delivery, EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
 pub use health::Unhealthy;
+pub use hint::{ContainerEvent, ContainerEventKind, EventSource};
 pub use observe::{PlegObserver, PlegStats};
 pub use options::{InvalidOption, PlegOptions};
 pub use pleg::Pleg;

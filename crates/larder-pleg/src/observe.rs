@@ -5,7 +5,7 @@ use crate::queue::RelistQueue;
 use larder_clock::Timestamp;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Receives each measurement as it is made. Its methods are called between calls to the runtime, and are not to wait.
@@ -28,6 +28,11 @@ pub trait PlegObserver: Send + Sync + 'static {
     /// The inspection of a pod ended.
     fn inspection_duration(&self, duration: Duration, succeeded: bool) {
         let _ = (duration, succeeded);
+    }
+
+    /// A pod is up to date, and its waits are answered, so long after the runtime's event arrived that asked for it.
+    fn event_answered(&self, duration: Duration) {
+        let _ = duration;
     }
 }
 
@@ -60,6 +65,21 @@ pub struct PlegStats {
     pub inspections_failed: u64,
     /// Events that subscribers missed, as far as they have noticed.
     pub events_discarded: u64,
+    /// Events of the runtime that arrived.
+    pub runtime_events: u64,
+    /// Of those, the ones that did not say which pod they are of; its pod was looked up, or all pods were relisted.
+    pub runtime_events_without_pod: u64,
+    /// Times that the runtime's event stream was opened.
+    pub event_streams_opened: u64,
+    /// Times that it was lost, each of which asked for a relist of all pods: a gap.
+    pub event_streams_lost: u64,
+    /// Whether the runtime's event stream is open.
+    pub event_stream_open: bool,
+    /// Pods that wait for their inspection or are being inspected, with
+    /// [`independent_pods`](crate::PlegOptions::independent_pods).
+    pub inspections_open: u64,
+    /// Pods whose inspection failed and is tried again after a pause.
+    pub inspections_held: u64,
     /// When the last successful relist of all pods began, on the PLEG's clock.
     pub last_seen: Option<Timestamp>,
     /// Pods with a running sandbox.
@@ -98,6 +118,13 @@ pub(crate) struct Counters {
     pub(crate) pod_relists_skipped: Count,
     pub(crate) inspections: Count,
     pub(crate) inspections_failed: Count,
+    pub(crate) runtime_events: Count,
+    pub(crate) runtime_events_without_pod: Count,
+    pub(crate) event_streams_opened: Count,
+    pub(crate) event_streams_lost: Count,
+    pub(crate) event_stream_open: AtomicBool,
+    pub(crate) inspections_open: AtomicU64,
+    pub(crate) inspections_held: AtomicU64,
     /// Shared with the subscribers, who notice what they missed.
     pub(crate) events_discarded: Arc<AtomicU64>,
     running_pods: AtomicU64,
@@ -152,6 +179,13 @@ impl Counters {
             inspections: self.inspections.get(),
             inspections_failed: self.inspections_failed.get(),
             events_discarded: self.events_discarded.load(Ordering::Relaxed),
+            runtime_events: self.runtime_events.get(),
+            runtime_events_without_pod: self.runtime_events_without_pod.get(),
+            event_streams_opened: self.event_streams_opened.get(),
+            event_streams_lost: self.event_streams_lost.get(),
+            event_stream_open: self.event_stream_open.load(Ordering::Relaxed),
+            inspections_open: self.inspections_open.load(Ordering::Relaxed),
+            inspections_held: self.inspections_held.load(Ordering::Relaxed),
             last_seen,
             running_pods: self.running_pods.load(Ordering::Relaxed),
             containers: std::array::from_fn(|at| self.containers[at].load(Ordering::Relaxed)),

@@ -38,6 +38,30 @@ pub struct PlegOptions {
     /// Whether a pod's last status stays beside the error when an inspection fails. Default no: the error stands alone, and
     /// the addresses of before are forgotten with the status.
     pub keep_last_status: bool,
+    /// Whether [`run`](crate::Pleg::run) brings each pod up to date on its own, so that one whose inspection hangs or fails
+    /// holds back its own waits only: inspections go on beside listings, and a listing confirms at once every pod that it
+    /// shows unchanged. Default no: as in the kubelet, a relist ends with its last inspection. The fields below count only
+    /// where this is yes. See the [crate's documentation](crate#pods-on-their-own).
+    pub independent_pods: bool,
+    /// How long an inspection holds one of the [`inspection_concurrency`](Self::inspection_concurrency) places. One that
+    /// takes longer goes on, but another may begin beside it. Default 1 s.
+    pub inspection_patience: Duration,
+    /// The pause before a pod whose inspection failed is inspected again, if its listing shows nothing new; doubled with
+    /// each failure in a row. Default 1 s.
+    pub inspection_backoff_initial: Duration,
+    /// The longest of those pauses. Default 10 s.
+    pub inspection_backoff_max: Duration,
+    /// The shortest pause between a relist of all pods that was asked for and the one before. Default 100 ms: whatever the
+    /// runtime's events ask for, the lists of all pods stay few.
+    pub relist_pause: Duration,
+    /// The pause before the runtime's event stream is opened again after it was lost; doubled with each loss in a row, and
+    /// shortened at random by up to a half. Default 100 ms.
+    pub reconnect_initial: Duration,
+    /// The longest of those pauses. Default 10 s.
+    pub reconnect_max: Duration,
+    /// How long after a runtime said that it has no event stream it is asked again: it may have been upgraded. Default
+    /// 5 min.
+    pub unsupported_retry: Duration,
 }
 
 impl Default for PlegOptions {
@@ -54,6 +78,14 @@ impl Default for PlegOptions {
             inspection_concurrency: const { count(1) },
             inspection_deadline: None,
             keep_last_status: false,
+            independent_pods: false,
+            inspection_patience: Duration::from_secs(1),
+            inspection_backoff_initial: Duration::from_secs(1),
+            inspection_backoff_max: Duration::from_secs(10),
+            relist_pause: Duration::from_millis(100),
+            reconnect_initial: Duration::from_millis(100),
+            reconnect_max: Duration::from_secs(10),
+            unsupported_retry: Duration::from_mins(5),
         }
     }
 }
@@ -63,8 +95,8 @@ impl PlegOptions {
     ///
     /// # Errors
     ///
-    /// Names the first field whose value cannot work: a duration of zero, a threshold that is not above the period, or
-    /// room for more than 2^20 events.
+    /// Names the first field whose value cannot work: a duration of zero, a threshold that is not above the period, the
+    /// longest of a kind of pause below the first, or room for more than 2^20 events.
     pub fn validate(&self) -> Result<(), InvalidOption> {
         const MOST_EVENTS: usize = 1 << 20;
         let fail = |field, reason: &str| Err(InvalidOption { field, reason: reason.into() });
@@ -79,6 +111,21 @@ impl PlegOptions {
         }
         if self.inspection_deadline.is_some_and(|deadline| deadline.is_zero()) {
             return fail("inspection_deadline", "must be above zero, or none");
+        }
+        for (field, duration) in [
+            ("inspection_backoff_initial", self.inspection_backoff_initial),
+            ("reconnect_initial", self.reconnect_initial),
+            ("unsupported_retry", self.unsupported_retry),
+        ] {
+            if duration.is_zero() {
+                return fail(field, "must be above zero");
+            }
+        }
+        if self.inspection_backoff_max < self.inspection_backoff_initial {
+            return fail("inspection_backoff_max", "must not be below inspection_backoff_initial");
+        }
+        if self.reconnect_max < self.reconnect_initial {
+            return fail("reconnect_max", "must not be below reconnect_initial");
         }
         Ok(())
     }

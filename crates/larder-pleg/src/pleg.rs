@@ -1,7 +1,7 @@
 //! The relist itself: list the runtime, compare, inspect what differs, keep the cache, tell subscribers.
 
 use crate::error::{PodName, RuntimeCall, RuntimeError};
-use crate::event::{EventKind, EventReceiver, PodLifecycleEvent};
+use crate::event::{EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
 use crate::health::Unhealthy;
 use crate::observe::{Counters, NoObserver, PlegObserver, PlegStats};
 use crate::options::{InvalidOption, PlegOptions};
@@ -22,6 +22,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, trace, warn};
 
+mod apart;
+mod evented;
+
 /// The pod lifecycle event generator. See the [crate's documentation](crate) for what it promises.
 pub struct Pleg<R, C> {
     runtime: Arc<R>,
@@ -31,6 +34,8 @@ pub struct Pleg<R, C> {
     reader: PodStatusReader<PodStatus, RuntimeError>,
     observer: Arc<dyn PlegObserver>,
     events: broadcast::Sender<Arc<PodLifecycleEvent>>,
+    /// The pods whose entries have been written, as they are.
+    writes: broadcast::Sender<PodUid>,
     counters: Counters,
     queue: Arc<RelistQueue>,
     /// One relist at a time, of all pods or of one. Not a lock over data: that is `records`, held for each step of it.
@@ -85,6 +90,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             writer,
             observer: Arc::new(NoObserver),
             events: broadcast::Sender::new(options.event_capacity.get()),
+            writes: broadcast::Sender::new(options.event_capacity.get()),
             counters: Counters::default(),
             queue,
             turn: Semaphore::new(1),
@@ -115,6 +121,9 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             return;
         }
         let _running = scopeguard(&self.running);
+        if self.options.independent_pods {
+            return self.run_apart(cancel).await;
+        }
         let mut due = Instant::now();
         loop {
             tokio::select! {
@@ -133,13 +142,16 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             request = self.queue.next() => match request {
                 Request::All(asked) if self.serves(asked) => false,
                 Request::All(_) => true,
-                Request::Pod(uid, asked) if self.serves(asked) => {
+                Request::Pod(uid, asked) if self.serves(asked.last) => {
                     trace!(pod.uid = %uid, "relisted since it was asked for");
                     self.counters.pod_relists_skipped.add();
                     false
                 }
-                Request::Pod(uid, _) => {
+                Request::Pod(uid, asked) => {
                     self.relist_pod(&uid).await;
+                    if let Some(event) = asked.event {
+                        self.observer.event_answered(self.clock.now().saturating_duration_since(event));
+                    }
                     false
                 }
             },
@@ -173,28 +185,34 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
         match self.runtime.pods().await {
             Ok(pods) => self.apply_listing(pods, began).await,
-            Err(error) => {
-                warn!(%error, "the container runtime cannot be listed");
-                self.counters.relists_failed.add();
-                self.last.lock().failed = Some(Arc::new(error));
-            }
+            Err(error) => self.note_failed_listing(error),
         }
         self.observer.relist_duration(self.clock.now().saturating_duration_since(began));
     }
 
-    async fn apply_listing(&self, pods: Vec<RuntimePod>, began: Timestamp) {
+    fn note_failed_listing(&self, error: RuntimeError) {
+        warn!(%error, "the container runtime cannot be listed");
+        self.counters.relists_failed.add();
+        self.last.lock().failed = Some(Arc::new(error));
+    }
+
+    fn note_listing(&self, pods: &[RuntimePod], began: Timestamp) {
         {
             let mut last = self.last.lock();
             last.succeeded = Some(began);
             last.failed = None;
         }
         self.counters.relists.add();
-        self.counters.listed(&pods);
-        let plan = self.records.lock().list(pods);
+        self.counters.listed(pods);
+    }
+
+    async fn apply_listing(&self, pods: Vec<RuntimePod>, began: Timestamp) {
+        self.note_listing(&pods, began);
+        let plan = self.records.lock().list(pods, began);
         for removal in plan.removals {
-            self.remove(removal, began);
+            self.remove(&removal, began);
         }
-        self.inspect_all(plan.inspections, began).await;
+        self.inspect_all(plan.inspections).await;
         // After all pods: from here on, an entry that is older than this is known to be true still.
         self.writer.update_time(began);
         self.last.lock().completed = Some(began);
@@ -208,11 +226,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         match self.runtime.pod(uid).await {
             Ok(pod) => {
                 self.counters.pod_relists.add();
-                let plan = self.records.lock().list_one(uid, pod);
+                let plan = self.records.lock().list_one(uid, pod, began);
                 for removal in plan.removals {
-                    self.remove(removal, began);
+                    self.remove(&removal, began);
                 }
-                self.inspect_all(plan.inspections, began).await;
+                self.inspect_all(plan.inspections).await;
                 self.writer.set_observed_time(uid, began);
             }
             Err(error) => {
@@ -224,20 +242,22 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         self.observer.pod_relist_duration(self.clock.now().saturating_duration_since(began));
     }
 
-    fn remove(&self, removal: Removal, began: Timestamp) {
+    fn remove(&self, removal: &Removal, began: Timestamp) {
         debug!(pod.uid = %removal.pod.uid, pod = %name_of(&removal.pod), "pod is gone from the container runtime");
         self.writer.delete(&removal.pod.uid);
-        self.deliver(&removal.pod, removal.changes, None, began);
+        // Fails only when nobody watches.
+        let _ = self.writes.send(removal.pod.uid.clone());
+        self.deliver(&removal.pod, &removal.changes, None, began);
     }
 
     /// Inspects pods, as many side by side as the options allow, and applies each result as it comes.
-    async fn inspect_all(&self, inspections: Vec<Inspection>, began: Timestamp) {
+    async fn inspect_all(&self, inspections: Vec<Inspection>) {
         let mut todo = inspections.into_iter();
         let mut open = FuturesUnordered::new();
         open.extend(todo.by_ref().take(self.options.inspection_concurrency.get()).map(|next| self.inspect(next)));
         while let Some((inspection, result)) = open.next().await {
             open.extend(todo.next().map(|next| self.inspect(next)));
-            self.apply_inspection(inspection, result, began);
+            self.apply_inspection(&inspection, result);
         }
     }
 
@@ -257,8 +277,8 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         (inspection, result)
     }
 
-    fn apply_inspection(&self, inspection: Inspection, result: Result<PodStatus, RuntimeError>, began: Timestamp) {
-        let uid = &inspection.pod.uid;
+    fn apply_inspection(&self, inspection: &Inspection, result: Result<PodStatus, RuntimeError>) {
+        let (uid, began) = (&inspection.pod.uid, inspection.at);
         let mut status = match result {
             Ok(status) => status,
             Err(error) => {
@@ -266,7 +286,8 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.counters.inspections_failed.add();
                 let last = if self.options.keep_last_status { self.reader.get(uid).status().cloned() } else { None };
                 self.writer.set(uid, last, Some(Arc::new(error)), began);
-                self.records.lock().failed(&inspection);
+                let _ = self.writes.send(uid.clone());
+                self.records.lock().failed(inspection);
                 return;
             }
         };
@@ -274,8 +295,9 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         self.keep_ips(uid, &mut status);
         let status = Arc::new(status);
         self.writer.set(uid, Some(Arc::clone(&status)), None, began);
-        self.records.lock().inspected(&inspection);
-        self.deliver(&inspection.pod, inspection.changes, Some(&status), began);
+        let _ = self.writes.send(uid.clone());
+        self.records.lock().inspected(inspection);
+        self.deliver(&inspection.pod, &inspection.changes, Some(&status), began);
     }
 
     /// Keeps the addresses of before for a pod whose sandboxes have all stopped: the network may have been taken down before
@@ -294,7 +316,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
     }
 
-    fn deliver(&self, pod: &RuntimePod, changes: Vec<Change>, status: Option<&PodStatus>, at: Timestamp) {
+    fn deliver(&self, pod: &RuntimePod, changes: &[Change], status: Option<&PodStatus>, at: Timestamp) {
         if changes.is_empty() {
             self.send(pod, EventKind::PodSync, None, None, at);
         }
@@ -311,9 +333,9 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
     }
 
-    fn send(&self, pod: &RuntimePod, kind: EventKind, change: Option<Change>, exit_code: Option<i32>, at: Timestamp) {
-        let (container_id, container_name) =
-            change.map_or((None, None), |change| (Some(change.container_id), Some(change.container_name)));
+    fn send(&self, pod: &RuntimePod, kind: EventKind, change: Option<&Change>, exit_code: Option<i32>, at: Timestamp) {
+        let (container_id, container_name) = change
+            .map_or((None, None), |change| (Some(change.container_id.clone()), Some(change.container_name.clone())));
         debug!(pod.uid = %pod.uid, pod = %name_of(pod), event = %kind, container = container_id, exit_code, "pod event");
         let event = PodLifecycleEvent {
             uid: pod.uid.clone(),
@@ -334,6 +356,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         EventReceiver::new(self.events.subscribe(), Arc::clone(&self.counters.events_discarded))
     }
 
+    /// A stream of the pods whose entries in the cache are written from now on, for whoever waits for a pod to change.
+    pub fn watch_writes(&self) -> WriteReceiver {
+        WriteReceiver::new(self.writes.subscribe())
+    }
+
     /// Has the pod inspected at the next relist that lists it, whether or not it differs; its success is delivered as
     /// [`EventKind::PodSync`] if there is nothing else to say.
     pub fn request_reinspect(&self, uid: &PodUid) {
@@ -345,6 +372,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// [`run`](Self::run) only.
     pub fn request_relist(&self, uid: PodUid) {
         self.queue.push(uid, self.clock.now());
+    }
+
+    /// Has all pods relisted as soon as may be, unless a relist that begins after this call comes first.
+    pub fn request_relist_of_all(&self) {
+        self.queue.push_all(self.clock.now());
     }
 
     /// Whether the runtime was listed recently enough.

@@ -19,21 +19,29 @@ pub(crate) struct RelistQueue {
 #[derive(Debug, Default)]
 struct Waiting {
     order: VecDeque<PodUid>,
-    /// When each was last asked for: a relist that began before then does not serve it.
-    asked: HashMap<PodUid, Timestamp>,
-    /// When a request was last turned away because the queue was full, if that is not served yet.
-    overflowed: Option<Timestamp>,
-    /// How often a request was turned away.
+    asked: HashMap<PodUid, Asked>,
+    /// When all pods were last asked for, if that is not served yet.
+    all: Option<Timestamp>,
+    /// How often a request was turned away because the queue was full.
     overflows: u64,
+}
+
+/// When a pod was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The latest request: a relist that began before then does not serve it.
+    pub(crate) last: Timestamp,
+    /// The earliest of the runtime's events among the requests.
+    pub(crate) event: Option<Timestamp>,
 }
 
 /// A request, and when it was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// More pods than fit were asked for: all are to be relisted.
+    /// All pods are to be relisted: somebody asked for that, or more pods than fit were asked for.
     All(Timestamp),
     /// One pod is to be relisted.
-    Pod(PodUid, Timestamp),
+    Pod(PodUid, Asked),
 }
 
 impl RelistQueue {
@@ -43,22 +51,40 @@ impl RelistQueue {
 
     /// Asks for a pod; false if the queue is full, so that all pods are asked for instead.
     pub(crate) fn push(&self, uid: PodUid, at: Timestamp) -> bool {
+        self.insert(uid, Asked { last: at, event: None })
+    }
+
+    /// Asks for a pod that the runtime has sent an event of; false if the queue is full, so that all pods are asked for.
+    pub(crate) fn push_event(&self, uid: PodUid, at: Timestamp) -> bool {
+        self.insert(uid, Asked { last: at, event: Some(at) })
+    }
+
+    fn insert(&self, uid: PodUid, new: Asked) -> bool {
         let mut waiting = self.waiting.lock();
         let fits = if let Some(asked) = waiting.asked.get_mut(&uid) {
-            *asked = at.max(*asked);
+            asked.last = asked.last.max(new.last);
+            asked.event = asked.event.into_iter().chain(new.event).min();
             true
         } else if waiting.order.len() < self.capacity {
             waiting.order.push_back(uid.clone());
-            waiting.asked.insert(uid, at);
+            waiting.asked.insert(uid, new);
             true
         } else {
-            waiting.overflowed = waiting.overflowed.max(Some(at));
+            waiting.all = waiting.all.max(Some(new.last));
             waiting.overflows += 1;
             false
         };
         drop(waiting);
         self.arrived.notify_one();
         fits
+    }
+
+    /// Asks for all pods.
+    pub(crate) fn push_all(&self, at: Timestamp) {
+        let mut waiting = self.waiting.lock();
+        waiting.all = waiting.all.max(Some(at));
+        drop(waiting);
+        self.arrived.notify_one();
     }
 
     /// The next request. For one consumer only; dropped before it has answered, it has taken nothing.
@@ -73,12 +99,12 @@ impl RelistQueue {
 
     fn pop(&self) -> Option<Request> {
         let mut waiting = self.waiting.lock();
-        if let Some(at) = waiting.overflowed.take() {
+        if let Some(at) = waiting.all.take() {
             return Some(Request::All(at));
         }
         let uid = waiting.order.pop_front()?;
-        let at = waiting.asked.remove(&uid)?;
-        Some(Request::Pod(uid, at))
+        let asked = waiting.asked.remove(&uid)?;
+        Some(Request::Pod(uid, asked))
     }
 
     /// How often a request was turned away, so that all pods were asked for.
@@ -101,6 +127,10 @@ mod tests {
         Timestamp::from_nanos(nanos)
     }
 
+    fn pod(uid: &str, last: i128) -> Request {
+        Request::Pod(uid.into(), Asked { last: at(last), event: None })
+    }
+
     fn queue(capacity: usize) -> RelistQueue {
         RelistQueue::new(NonZeroUsize::new(capacity).unwrap())
     }
@@ -114,8 +144,8 @@ mod tests {
         let queue = queue(2);
         assert!(queue.push("a".into(), at(1)) && queue.push("b".into(), at(2)) && queue.push("a".into(), at(3)));
         assert_eq!(queue.len(), 2);
-        assert_eq!(take(&queue), Some(Request::Pod("a".into(), at(3))));
-        assert_eq!(take(&queue), Some(Request::Pod("b".into(), at(2))));
+        assert_eq!(take(&queue), Some(pod("a", 3)));
+        assert_eq!(take(&queue), Some(pod("b", 2)));
         assert_eq!(take(&queue), None);
     }
 
@@ -123,9 +153,9 @@ mod tests {
     fn a_pod_asked_for_again_while_it_is_served_is_served_again() {
         let queue = queue(1);
         queue.push("a".into(), at(1));
-        assert_eq!(take(&queue), Some(Request::Pod("a".into(), at(1))));
+        assert_eq!(take(&queue), Some(pod("a", 1)));
         assert!(queue.push("a".into(), at(1)));
-        assert_eq!(take(&queue), Some(Request::Pod("a".into(), at(1))));
+        assert_eq!(take(&queue), Some(pod("a", 1)));
     }
 
     #[test]
@@ -137,7 +167,7 @@ mod tests {
         }
         assert_eq!((queue.len(), queue.overflows()), (1, 9_998));
         assert_eq!(take(&queue), Some(Request::All(at(9_999))));
-        assert_eq!(take(&queue), Some(Request::Pod("a".into(), at(1))));
+        assert_eq!(take(&queue), Some(pod("a", 1)));
         assert_eq!(take(&queue), None);
     }
 
@@ -147,6 +177,28 @@ mod tests {
         let mut next = Box::pin(queue.next());
         assert_eq!((&mut next).now_or_never(), None);
         queue.push("a".into(), at(1));
-        assert_eq!(next.now_or_never(), Some(Request::Pod("a".into(), at(1))));
+        assert_eq!(next.now_or_never(), Some(pod("a", 1)));
+    }
+
+    #[test]
+    fn the_earliest_event_and_the_latest_request_of_a_pod_are_kept() {
+        let queue = queue(2);
+        queue.push("a".into(), at(1));
+        queue.push_event("a".into(), at(2));
+        queue.push_event("a".into(), at(3));
+        queue.push("a".into(), at(4));
+        let asked = Asked { last: at(4), event: Some(at(2)) };
+        assert_eq!(take(&queue), Some(Request::Pod("a".into(), asked)));
+    }
+
+    #[test]
+    fn asking_for_all_goes_first_and_counts_once() {
+        let queue = queue(2);
+        queue.push("a".into(), at(1));
+        queue.push_all(at(2));
+        queue.push_all(at(3));
+        assert_eq!(take(&queue), Some(Request::All(at(3))));
+        assert_eq!(take(&queue), Some(pod("a", 1)));
+        assert_eq!((take(&queue), queue.overflows()), (None, 0));
     }
 }

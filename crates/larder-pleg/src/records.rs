@@ -6,6 +6,7 @@
 
 use crate::event::EventKind;
 use crate::pod::{ContainerState, RuntimeContainer, RuntimePod};
+use larder_clock::Timestamp;
 use larder_pod_status::PodUid;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,14 +19,22 @@ pub(crate) struct Records {
     listings: u64,
     /// Counts the requests for an inspection, so that one made during an inspection is not taken as served by it.
     requests: u64,
+    /// Counts the records ever made, so that what is known of a pod that is gone is never taken for one of its successor.
+    made: u64,
 }
 
 #[derive(Debug)]
 struct Record {
+    /// Which record this is.
+    number: u64,
     /// The pod as it was when it was last inspected with success.
     inspected: Option<Arc<RuntimePod>>,
     /// The pod as it was last listed.
     listed: Arc<RuntimePod>,
+    /// When that listing began.
+    listed_at: Timestamp,
+    /// When the listing began whose inspection was applied last, with or without success.
+    applied_at: Option<Timestamp>,
     /// The listing that it was last in.
     seen: u64,
     /// The latest request to inspect it whatever the comparison says.
@@ -45,7 +54,21 @@ pub(crate) struct Change {
 pub(crate) struct Inspection {
     pub(crate) pod: Arc<RuntimePod>,
     pub(crate) changes: Vec<Change>,
+    /// When the listing began that called for it.
+    pub(crate) at: Timestamp,
+    record: u64,
     request: Option<u64>,
+}
+
+/// How a pod stands after an inspection of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The runtime has nothing left of it.
+    Gone,
+    /// It is known as of the listing that began then.
+    Known(Timestamp),
+    /// It is to be inspected again.
+    Due(Inspection),
 }
 
 /// A pod that the runtime has nothing left of. Its record is gone already.
@@ -63,12 +86,12 @@ pub(crate) struct Plan {
 }
 
 impl Records {
-    /// Takes in a listing of all pods.
-    pub(crate) fn list(&mut self, pods: Vec<RuntimePod>) -> Plan {
+    /// Takes in a listing of all pods that began at that time.
+    pub(crate) fn list(&mut self, pods: Vec<RuntimePod>, at: Timestamp) -> Plan {
         self.listings += 1;
         let mut plan = Plan::default();
         for pod in pods {
-            plan.inspections.extend(self.see(pod));
+            plan.inspections.extend(self.see(pod, at));
         }
         let latest = self.listings;
         plan.removals.extend(
@@ -79,10 +102,10 @@ impl Records {
         plan
     }
 
-    /// Takes in what the runtime says of one pod.
-    pub(crate) fn list_one(&mut self, uid: &PodUid, pod: Option<RuntimePod>) -> Plan {
+    /// Takes in what the runtime, asked at that time, says of one pod.
+    pub(crate) fn list_one(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Timestamp) -> Plan {
         match pod {
-            Some(pod) => Plan { removals: Vec::new(), inspections: self.see(pod).into_iter().collect() },
+            Some(pod) => Plan { removals: Vec::new(), inspections: self.see(pod, at).into_iter().collect() },
             None => Plan {
                 removals: self
                     .pods
@@ -95,30 +118,40 @@ impl Records {
         }
     }
 
-    fn see(&mut self, pod: RuntimePod) -> Option<Inspection> {
+    fn see(&mut self, pod: RuntimePod, at: Timestamp) -> Option<Inspection> {
         let seen = self.listings;
         let Some(record) = self.pods.get_mut(&pod.uid) else {
             let pod = Arc::new(pod);
-            let record = Record { inspected: None, listed: Arc::clone(&pod), seen, reinspect: None };
+            self.made += 1;
+            let record = Record {
+                number: self.made,
+                inspected: None,
+                listed: Arc::clone(&pod),
+                listed_at: at,
+                applied_at: None,
+                seen,
+                reinspect: None,
+            };
+            let due = record.due();
             self.pods.insert(pod.uid.clone(), record);
-            let changes = compare(None, Some(&pod));
-            return (!changes.is_empty()).then_some(Inspection { pod, changes, request: None });
+            return due;
         };
         record.seen = seen;
-        let changes = compare(record.inspected.as_deref(), Some(&pod));
-        if changes.is_empty() && record.reinspect.is_none() {
-            // As it was: one copy of it is enough.
-            record.listed = record.inspected.clone().unwrap_or_else(|| Arc::new(pod));
-            return None;
-        }
+        record.listed_at = at;
         record.listed = Arc::new(pod);
-        Some(Inspection { pod: Arc::clone(&record.listed), changes, request: record.reinspect })
+        let due = record.due();
+        if let (None, Some(inspected)) = (&due, &record.inspected) {
+            // As it was: one copy of it is enough.
+            record.listed = Arc::clone(inspected);
+        }
+        due
     }
 
     /// The inspection succeeded: the pod's state at its listing is what the next one is compared with.
     pub(crate) fn inspected(&mut self, inspection: &Inspection) {
         if let Some(record) = self.pods.get_mut(&inspection.pod.uid) {
             record.inspected = Some(Arc::clone(&inspection.pod));
+            record.applied_at = Some(inspection.at);
             if record.reinspect == inspection.request {
                 record.reinspect = None;
             }
@@ -127,7 +160,36 @@ impl Records {
 
     /// The inspection failed: the pod's record stays as it was, and the next listing inspects it in any case.
     pub(crate) fn failed(&mut self, inspection: &Inspection) {
+        if let Some(record) = self.pods.get_mut(&inspection.pod.uid) {
+            record.applied_at = Some(inspection.at);
+        }
         self.request(&inspection.pod.uid);
+    }
+
+    /// Whether the outcome of the inspection still says something: the pod has not gone meanwhile, even if another of its
+    /// UID has come, and nothing newer is known of it.
+    pub(crate) fn is_current(&self, inspection: &Inspection) -> bool {
+        self.pods.get(&inspection.pod.uid).is_some_and(|record| {
+            record.number == inspection.record && record.applied_at.is_none_or(|applied| applied <= inspection.at)
+        })
+    }
+
+    /// How the pod stands.
+    pub(crate) fn standing(&self, uid: &PodUid) -> Standing {
+        let Some(record) = self.pods.get(uid) else { return Standing::Gone };
+        record.due().map_or(Standing::Known(record.listed_at), Standing::Due)
+    }
+
+    /// The pods that there are.
+    pub(crate) fn uids(&self) -> Vec<PodUid> {
+        self.pods.keys().cloned().collect()
+    }
+
+    /// The pod that has, or had when it was last listed or inspected, the container or sandbox of that ID.
+    pub(crate) fn pod_of(&self, id: &str) -> Option<PodUid> {
+        let has = |pod: &RuntimePod| members(Some(pod)).any(|member| member.id == id);
+        let of = |record: &Record| has(&record.listed) || record.inspected.as_deref().is_some_and(has);
+        self.pods.iter().find(|(_, record)| of(record)).map(|(uid, _)| uid.clone())
     }
 
     /// Asks for an inspection at the pod's next listing, whether or not it differs. A pod without a record needs none: its
@@ -150,7 +212,25 @@ impl Records {
     }
 }
 
-/// What tells two listings of a pod apart. The kubelet does not know the state `created` here, and neither does this.
+impl Record {
+    fn due(&self) -> Option<Inspection> {
+        let changes = compare(self.inspected.as_deref(), Some(&self.listed));
+        (!changes.is_empty() || self.reinspect.is_some()).then(|| Inspection {
+            pod: Arc::clone(&self.listed),
+            changes,
+            at: self.listed_at,
+            record: self.number,
+            request: self.reinspect,
+        })
+    }
+}
+
+/// Whether two listings of a pod show the same.
+pub(crate) fn is_alike(one: &RuntimePod, other: &RuntimePod) -> bool {
+    compare(Some(one), Some(other)).is_empty()
+}
+
+/// What a container's coming into a state is.
 fn kind_of(state: ContainerState) -> EventKind {
     match state {
         ContainerState::Running => EventKind::ContainerStarted,
@@ -165,7 +245,7 @@ fn members(pod: Option<&RuntimePod>) -> impl Iterator<Item = &RuntimeContainer> 
 }
 
 fn compare(old: Option<&RuntimePod>, new: Option<&RuntimePod>) -> Vec<Change> {
-    let states = |pod| members(pod).map(|member: &RuntimeContainer| (member.id.as_str(), kind_of(member.state)));
+    let states = |pod| members(pod).map(|member: &RuntimeContainer| (member.id.as_str(), member.state));
     // By far the most frequent case, and a listing's order is stable.
     if states(old).eq(states(new)) {
         return Vec::new();
@@ -178,11 +258,12 @@ fn compare(old: Option<&RuntimePod>, new: Option<&RuntimePod>) -> Vec<Change> {
             continue;
         }
         done.push(&member.id);
-        let before = find(old, &member.id).map(|found| kind_of(found.state));
-        let after = find(new, &member.id).map(|found| kind_of(found.state));
+        let before = find(old, &member.id).map(|found| found.state);
+        let after = find(new, &member.id).map(|found| found.state);
         if before == after {
             continue;
         }
+        let (before, after) = (before.map(kind_of), after.map(kind_of));
         let mut push = |kind| {
             changes.push(Change { kind, container_id: member.id.clone(), container_name: member.name.clone() });
         };

@@ -1,3 +1,5 @@
+mod apart;
+mod evented;
 mod fake;
 mod faults;
 mod generic;

@@ -16,6 +16,10 @@ fn pod(uid: &str, containers: &[(&str, ContainerState)]) -> RuntimePod {
     pod
 }
 
+fn at(nanos: i128) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
 fn kinds(changes: &[Change]) -> Vec<(EventKind, &str)> {
     changes.iter().map(|change| (change.kind, change.container_id.as_str())).collect()
 }
@@ -31,8 +35,7 @@ fn every_transition_of_a_container() {
         (Some(Created), Some(Created), vec![]),
         (Some(Created), Some(Running), vec![ContainerStarted]),
         (Some(Created), Some(Exited), vec![ContainerDied]),
-        // Created and unknown are one here.
-        (Some(Created), Some(Unknown), vec![]),
+        (Some(Created), Some(Unknown), vec![ContainerChanged]),
         (Some(Created), None, gone()),
         (Some(Running), Some(Created), vec![ContainerChanged]),
         (Some(Running), Some(Running), vec![]),
@@ -46,7 +49,8 @@ fn every_transition_of_a_container() {
         (Some(Exited), None, vec![ContainerRemoved]),
         (Some(Unknown), Some(Running), vec![ContainerStarted]),
         (Some(Unknown), Some(Exited), vec![ContainerDied]),
-        (Some(Unknown), Some(Created), vec![]),
+        (Some(Unknown), Some(Created), vec![ContainerChanged]),
+        (Some(Unknown), Some(Unknown), vec![]),
         (Some(Unknown), None, gone()),
     ];
     for as_sandbox in [false, true] {
@@ -83,16 +87,16 @@ fn an_identifier_that_occurs_twice_counts_once_as_its_first() {
 fn a_pod_stays_as_it_was_until_its_inspection_succeeds() {
     let mut records = Records::default();
     let listing = || vec![pod("u", &[("a", Running)])];
-    let first = records.list(listing());
+    let first = records.list(listing(), at(1));
     assert_eq!(kinds(&first.inspections[0].changes), [(ContainerStarted, "a")]);
     // Nobody came back with it.
-    let again = records.list(listing());
+    let again = records.list(listing(), at(1));
     assert_eq!(again, first);
     records.failed(&again.inspections[0]);
-    let third = records.list(listing());
+    let third = records.list(listing(), at(1));
     assert_eq!(third.inspections[0].changes, first.inspections[0].changes);
     records.inspected(&third.inspections[0]);
-    assert_eq!(records.list(listing()), Plan::default());
+    assert_eq!(records.list(listing(), at(1)), Plan::default());
 }
 
 #[test]
@@ -100,13 +104,13 @@ fn a_request_during_an_inspection_is_not_served_by_it() {
     let mut records = Records::default();
     let uid = PodUid::from("u");
     let listing = || vec![pod("u", &[("a", Running)])];
-    let mut plan = records.list(listing());
+    let mut plan = records.list(listing(), at(1));
     records.request(&uid);
     records.inspected(&plan.inspections[0]);
-    plan = records.list(listing());
+    plan = records.list(listing(), at(1));
     assert_eq!(plan.inspections.len(), 1);
     records.inspected(&plan.inspections[0]);
-    assert_eq!(records.list(listing()), Plan::default());
+    assert_eq!(records.list(listing(), at(1)), Plan::default());
 }
 
 #[test]
@@ -119,11 +123,12 @@ fn a_request_for_a_pod_without_a_record_leaves_nothing_behind() {
 #[test]
 fn a_pod_that_is_gone_leaves_no_record() {
     let mut records = Records::default();
-    let plan = records.list(vec![pod("u", &[("a", Running)]), pod("v", &[("b", Exited)]), pod("w", &[("c", Running)])]);
+    let plan =
+        records.list(vec![pod("u", &[("a", Running)]), pod("v", &[("b", Exited)]), pod("w", &[("c", Running)])], at(1));
     for inspection in &plan.inspections[..2] {
         records.inspected(inspection);
     }
-    let mut plan = records.list(vec![pod("v", &[("b", Exited)])]);
+    let mut plan = records.list(vec![pod("v", &[("b", Exited)])], at(1));
     plan.removals.sort_by(|a, b| a.pod.uid.cmp(&b.pod.uid));
     assert_eq!(plan.removals.len(), 2);
     assert_eq!(kinds(&plan.removals[0].changes), [(ContainerDied, "a"), (ContainerRemoved, "a")]);
@@ -131,19 +136,19 @@ fn a_pod_that_is_gone_leaves_no_record() {
     assert_eq!((plan.removals[1].pod.name.as_str(), plan.removals[1].changes.len()), ("w", 0));
     assert_eq!(records.len(), 1);
 
-    let plan = records.list_one(&"v".into(), None);
+    let plan = records.list_one(&"v".into(), None, at(1));
     assert_eq!(kinds(&plan.removals[0].changes), [(ContainerRemoved, "b")]);
-    assert_eq!(records.list_one(&"v".into(), None), Plan::default());
+    assert_eq!(records.list_one(&"v".into(), None, at(1)), Plan::default());
     assert_eq!(records.len(), 0);
 }
 
 #[test]
 fn a_listing_of_one_pod_touches_no_other() {
     let mut records = Records::default();
-    for inspection in &records.list(vec![pod("u", &[("a", Running)]), pod("v", &[("b", Running)])]).inspections {
+    for inspection in &records.list(vec![pod("u", &[("a", Running)]), pod("v", &[("b", Running)])], at(1)).inspections {
         records.inspected(inspection);
     }
-    let plan = records.list_one(&"u".into(), Some(pod("u", &[("a", Exited)])));
+    let plan = records.list_one(&"u".into(), Some(pod("u", &[("a", Exited)])), at(1));
     assert_eq!((plan.removals.len(), plan.inspections.len()), (0, 1));
     assert_eq!(kinds(&plan.inspections[0].changes), [(ContainerDied, "a")]);
     assert_eq!(records.len(), 2);

@@ -1,13 +1,14 @@
 //! Whatever has gone wrong: one relist after it has ended, the cache is what the runtime is.
 
-use super::fake::{Bench, Called, container, pod};
+use super::fake::{Bench, Called, FakeRuntime, container, pod};
 use crate::{ContainerState, Delivery, EventKind, PlegOptions, SandboxState};
-use larder_clock::VirtualClock;
+use larder_clock::{Clock, TokioClock, VirtualClock};
 use larder_pod_status::PodUid;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const PODS: usize = 3;
 const CONTAINERS: usize = 3;
@@ -71,22 +72,7 @@ async fn run(steps: Vec<Step>, concurrency: usize) {
     for step in steps {
         clock.advance(Duration::from_secs(1));
         match step {
-            Step::Set(n, content) => {
-                let mut pods = runtime.pods_now();
-                pods.retain(|pod| pod.uid != uid(n).as_str().into());
-                if let Some((ready, containers)) = content {
-                    let mut pod = pod(&uid(n), &[]);
-                    let sandbox = if ready { ContainerState::Running } else { ContainerState::Exited };
-                    pod.sandboxes = vec![container(&format!("s{n}"), sandbox)];
-                    pod.containers = containers
-                        .iter()
-                        .enumerate()
-                        .filter_map(|(m, state)| Some(container(&format!("c{n}-{m}"), (*state)?)))
-                        .collect();
-                    pods.push(pod);
-                }
-                runtime.set(pods);
-            }
+            Step::Set(n, content) => set(&runtime, n, content),
             Step::Fail(n, yes) => runtime.fail(n.map(uid).as_deref(), yes),
             Step::Hang(n, yes) => runtime.hang(n.map(uid).as_deref(), yes),
             Step::Ips(n, yes) => {
@@ -115,7 +101,81 @@ async fn run(steps: Vec<Step>, concurrency: usize) {
     assert_eq!(bench.take_events(), []);
 }
 
-fn check(bench: &mut Bench<VirtualClock>) {
+/// The same with the loop that brings each pod up to date on its own, events included: some come, some are lost.
+async fn run_loop(steps: Vec<Step>, tells: Vec<bool>) {
+    let options = PlegOptions {
+        independent_pods: true,
+        inspection_concurrency: NonZeroUsize::new(2).unwrap(),
+        inspection_deadline: Some(Duration::from_secs(10)),
+        ..PlegOptions::default()
+    };
+    let period = options.relist_period;
+    let mut bench = Bench::new(TokioClock::new(), options.clone());
+    let (runtime, pleg) = (bench.runtime.clone(), bench.pleg.clone());
+    let cancel = CancellationToken::new();
+    let token = cancel.clone();
+    let task = tokio::spawn(async move { pleg.run(token).await });
+    let mut readdressed = BTreeSet::new();
+    for (step, tell) in steps.into_iter().zip(tells.into_iter().chain(std::iter::repeat(true))) {
+        let touched = match &step {
+            Step::Set(n, _) => Some(uid(*n)),
+            _ => None,
+        };
+        match step {
+            Step::Set(n, content) => set(&runtime, n, content),
+            Step::Fail(n, yes) => runtime.fail(n.map(uid).as_deref(), yes),
+            Step::Hang(n, yes) => runtime.hang(n.map(uid).as_deref(), yes),
+            Step::Ips(n, yes) => {
+                runtime.set_ips(&uid(n), if yes { &["10.0.0.1"] } else { &[] });
+                readdressed.insert(n);
+            }
+            Step::Reinspect(n) => bench.pleg.request_reinspect(&uid(n).as_str().into()),
+            Step::Relist(polls) => tokio::time::sleep(period * u32::try_from(polls.unwrap_or(1)).unwrap()).await,
+            Step::RelistPod(n) => bench.pleg.request_relist(uid(n).as_str().into()),
+        }
+        if let Some(uid) = touched.filter(|_| tell) {
+            bench.pleg.queue.push_event(uid.as_str().into(), bench.pleg.clock.now());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for n in [None].into_iter().chain((0..PODS).map(|n| Some(uid(n)))) {
+        runtime.fail(n.as_deref(), false);
+        runtime.hang(n.as_deref(), false);
+    }
+    for n in readdressed {
+        bench.pleg.request_reinspect(&uid(n).as_str().into());
+    }
+    // One relist, which may be of a pod whose pause after a failure has to end first.
+    tokio::time::sleep(options.inspection_backoff_max + period * 2).await;
+    let now = bench.pleg.clock.now();
+    let global = bench.cache.times(&"none".into()).global.expect("relisted");
+    assert!(now.saturating_duration_since(global) <= period, "the global time moves on");
+    check(&mut bench);
+    runtime.take_called();
+    tokio::time::sleep(period).await;
+    assert_eq!(runtime.take_called(), [Called::Pods], "nothing is left to inspect");
+    cancel.cancel();
+    task.await.unwrap();
+}
+
+fn set(runtime: &FakeRuntime, n: usize, content: Option<(bool, [Option<ContainerState>; CONTAINERS])>) {
+    let mut pods = runtime.pods_now();
+    pods.retain(|pod| pod.uid != uid(n).as_str().into());
+    if let Some((ready, containers)) = content {
+        let mut pod = pod(&uid(n), &[]);
+        let sandbox = if ready { ContainerState::Running } else { ContainerState::Exited };
+        pod.sandboxes = vec![container(&format!("s{n}"), sandbox)];
+        pod.containers = containers
+            .iter()
+            .enumerate()
+            .filter_map(|(m, state)| Some(container(&format!("c{n}-{m}"), (*state)?)))
+            .collect();
+        pods.push(pod);
+    }
+    runtime.set(pods);
+}
+
+fn check<C: Clock>(bench: &mut Bench<C>) {
     let pods = bench.runtime.pods_now();
     let mut expected: Vec<PodUid> = pods.iter().map(|pod| pod.uid.clone()).collect();
     expected.sort();
@@ -185,5 +245,14 @@ proptest! {
     ) {
         let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
         tokio.block_on(run(steps, concurrency));
+    }
+
+    #[test]
+    fn the_loop_that_keeps_pods_apart_is_as_true_with_events_and_without(
+        steps in prop::collection::vec(step(), 0..40),
+        tells in prop::collection::vec(any::<bool>(), 40),
+    ) {
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        tokio.block_on(run_loop(steps, tells));
     }
 }

@@ -12,19 +12,19 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-const PERIOD: Duration = Duration::from_secs(2);
-const MOMENT: Duration = Duration::from_millis(10);
+pub(super) const PERIOD: Duration = Duration::from_secs(2);
+pub(super) const MOMENT: Duration = Duration::from_millis(10);
 
-struct Loop {
-    bench: Bench<TokioClock>,
-    clock: TokioClock,
+pub(super) struct Loop {
+    pub(super) bench: Bench<TokioClock>,
+    pub(super) clock: TokioClock,
     cancel: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Loop {
     /// Runs, with the first relist done a moment ago, and found nothing.
-    async fn start(options: PlegOptions) -> Self {
+    pub(super) async fn start(options: PlegOptions) -> Self {
         let clock = TokioClock::new();
         let bench = Bench::new(clock, PlegOptions { relist_period: PERIOD, ..options });
         let cancel = CancellationToken::new();
@@ -36,11 +36,11 @@ impl Loop {
         Self { bench, clock, cancel, task }
     }
 
-    fn newer(&self, uid: &str) -> NewerThan<PodStatus, RuntimeError> {
+    pub(super) fn newer(&self, uid: &str) -> NewerThan<PodStatus, RuntimeError> {
         self.bench.cache.get_newer_than(uid.into(), self.clock.now())
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         self.cancel.cancel();
         settle().await;
         assert!(self.task.is_finished());
@@ -49,8 +49,8 @@ impl Loop {
 }
 
 /// Lets every task run until it waits for something; time stands still.
-async fn settle() {
-    for _ in 0..100 {
+pub(super) async fn settle() {
+    for _ in 0..200 {
         tokio::task::yield_now().await;
     }
 }
