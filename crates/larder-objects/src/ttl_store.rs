@@ -18,8 +18,8 @@
 //!
 //! The store spawns nothing: the reader whose turn it is polls the fetch. One that is neither polled nor dropped holds up
 //! its generation. Memory grows with the referenced objects and the readers that wait, and with nothing else. An object
-//! that is replaced or dropped is freed at once, but for what a thread that reads at that very moment can still see:
-//! that goes when the thread that withdrew it withdraws the next one.
+//! that is replaced or dropped is freed at once, unless other threads are reading at that very moment: then the thread that
+//! withdrew it may keep it, and no more objects than there are such readers, until it withdraws another one.
 //!
 //! # Cancel safety
 //!

@@ -7,7 +7,8 @@
 //! - [`ttl_store`]: what the documentation promises, one test a promise
 //! - [`kubelet_scenarios`]: the counterparts of `cache_based_manager_test.go`
 //! - [`pod_references`]: each way that a pod refers to an object
-//! - [`interleavings`]: threads, with `--cfg shuttle`
+//! - [`threads`]: real threads on the store as it is built for use
+//! - [`interleavings`]: threads under chosen schedules, with `--cfg shuttle`
 
 #[cfg(not(shuttle))]
 mod harness;
@@ -21,5 +22,7 @@ mod model;
 mod pod_references;
 #[cfg(not(shuttle))]
 mod state_machine;
+#[cfg(not(shuttle))]
+mod threads;
 #[cfg(not(shuttle))]
 mod ttl_store;
