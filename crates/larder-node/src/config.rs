@@ -25,13 +25,16 @@ pub struct Config {
     pub cluster: Cluster,
     /// The container runtime. Default: the first of the well-known sockets that is there.
     pub runtime: RuntimeEndpoint,
+    /// Follow the runtime's event stream, so that a change is seen at once and not at the next relist. Default: true; a
+    /// runtime without one is relisted all the same.
+    pub runtime_events: bool,
     /// How long an object is fresh after it was fetched, where the node's annotation `node.alpha.kubernetes.io/ttl` says
     /// nothing. Default: 1 minute, as the kubelet's.
     pub default_ttl: Duration,
     /// Deadlines, retries and limits of the API server's client. Default: [`KubeOptions::default`].
     pub kube: KubeOptions,
-    /// The settings of the PLEG. Default: [`PlegOptions::default`] with inspections side by side, each with a deadline,
-    /// so that one pod that hangs does not hold back the others.
+    /// The settings of the PLEG. Default: [`PlegOptions::default`] with each pod on its own, inspections side by side and
+    /// each with a deadline, so that one pod that hangs does not hold back the others.
     pub pleg: PlegOptions,
     /// What the daemon does beyond the kubelet's caches.
     pub policy: Policy,
@@ -77,6 +80,9 @@ pub struct Policy {
     /// Fetch an object as soon as a pod refers to it, not only when it is first read. Default: true, so that an outage
     /// that begins before the first read finds it there. Costs no fetch more than that first read would have.
     pub fetch_on_reference: bool,
+    /// Let a pod that has succeeded or failed go of its objects, though its own object is still there. Default: true; the
+    /// kubelet keeps them until the pod is deleted, which for a finished job may be never.
+    pub release_ended_pods: bool,
     /// The pause after an object's first failed fetch, doubled with each one that follows. Until it has passed, reads of
     /// the object are answered with what is held. Default: 500 ms. Zero asks at every read, as the kubelet does.
     pub fetch_backoff_initial: Duration,
@@ -92,6 +98,7 @@ impl Default for Policy {
         Self {
             keep_last_known: true,
             fetch_on_reference: true,
+            release_ended_pods: true,
             fetch_backoff_initial: Duration::from_millis(500),
             fetch_backoff_max: Duration::from_secs(10),
             accept_older_versions: true,
@@ -127,10 +134,12 @@ impl Config {
         pleg.inspection_concurrency = pleg.inspection_concurrency.saturating_add(7);
         pleg.inspection_deadline = Some(Duration::from_secs(10));
         pleg.keep_last_status = true;
+        pleg.independent_pods = true;
         Self {
             node_name: node_name.into(),
             cluster,
             runtime: RuntimeEndpoint::default(),
+            runtime_events: true,
             default_ttl: Duration::from_mins(1),
             kube: KubeOptions::default(),
             pleg,

@@ -118,7 +118,8 @@ impl Node {
             secrets: cache(ObjectKind::Secret, sources.secrets),
             config_maps: cache(ObjectKind::ConfigMap, sources.config_maps),
         });
-        let registrar = Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches)));
+        let registrar =
+            Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
         let node = Self {
             name,
             clock,
@@ -467,5 +468,7 @@ fn runtime_side(config: &Config, clock: MonotonicClock) -> Result<Option<Runtime
         RuntimeEndpoint::WellKnown => None,
         RuntimeEndpoint::At(endpoint) => Some(endpoint.as_str()),
     };
-    RuntimeSide::new(endpoint, config.pleg.clone(), CriOptions::default(), clock).map(Some).map_err(StartError::Runtime)
+    RuntimeSide::new(endpoint, config.pleg.clone(), config.runtime_events, CriOptions::default(), clock)
+        .map(Some)
+        .map_err(StartError::Runtime)
 }

@@ -43,6 +43,8 @@ impl Caches {
 pub(crate) struct Registrar {
     pods: SourceReader<Pod>,
     caches: Arc<Caches>,
+    /// Whether a pod that has ended lets go of its objects.
+    release_ended: bool,
     /// How many changes of the pods have been carried out; reads that wait for a registration watch it.
     done: watch::Sender<u64>,
     /// Pods that could not be read, by namespace and name, and why.
@@ -54,8 +56,8 @@ fn identity(pod: &Pod) -> PodIdentity<'_> {
 }
 
 impl Registrar {
-    pub(crate) fn new(pods: SourceReader<Pod>, caches: Arc<Caches>) -> Self {
-        Self { pods, caches, done: watch::Sender::new(0), unreadable: Mutex::default() }
+    pub(crate) fn new(pods: SourceReader<Pod>, caches: Arc<Caches>, release_ended: bool) -> Self {
+        Self { pods, caches, release_ended, done: watch::Sender::new(0), unreadable: Mutex::default() }
     }
 
     /// Follows the pods until the token is cancelled, or their source is gone.
@@ -105,7 +107,7 @@ impl Registrar {
     }
 
     fn set(&self, pod: &Pod) {
-        if pod.is_terminal() {
+        if self.release_ended && pod.is_terminal() {
             return self.remove(pod);
         }
         let key = || (pod.namespace().to_owned(), pod.name().to_owned());
@@ -145,3 +147,6 @@ impl Registrar {
         self.unreadable.lock().iter().map(|((namespace, name), why)| format!("pod {namespace}/{name}: {why}")).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

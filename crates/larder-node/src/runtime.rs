@@ -10,10 +10,14 @@
 //! Every future here can be dropped; a dropped wait leaves nothing behind.
 
 use crate::report::{ContainerCounts, SourceReport, SourceState};
+use futures_util::{Stream, TryStreamExt as _, stream};
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::{CriError, CriOptions, CriRuntime};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
-use larder_pleg::{ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod};
+use larder_pleg::{
+    ContainerEvent, ContainerState, EventSource, Pleg, PlegOptions, PodStatus, Runtime, RuntimeCall, RuntimeError,
+    RuntimePod,
+};
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -135,6 +139,13 @@ impl Runtime for LateRuntime {
     }
 }
 
+impl EventSource for LateRuntime {
+    fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
+        let open = async move { self.get("GetContainerEvents").await.map(EventSource::events) };
+        stream::once(open).try_flatten()
+    }
+}
+
 /// The container runtime, relisted.
 pub(crate) struct RuntimeSide {
     clock: MonotonicClock,
@@ -142,6 +153,8 @@ pub(crate) struct RuntimeSide {
     pleg: Pleg<LateRuntime, MonotonicClock>,
     reader: PodStatusReader<PodStatus, RuntimeError>,
     relist_period: Duration,
+    /// Whether the runtime's events are followed.
+    events: bool,
 }
 
 impl RuntimeSide {
@@ -153,6 +166,7 @@ impl RuntimeSide {
     pub(crate) fn new(
         endpoint: Option<&str>,
         options: PlegOptions,
+        events: bool,
         cri: CriOptions,
         clock: MonotonicClock,
     ) -> Result<Self, String> {
@@ -160,12 +174,17 @@ impl RuntimeSide {
         let (writer, reader) = pod_status_cache(Options::default());
         let relist_period = options.relist_period;
         let pleg = Pleg::new(Arc::clone(&late), clock, writer, options).map_err(|error| error.to_string())?;
-        Ok(Self { clock, late, pleg, reader, relist_period })
+        Ok(Self { clock, late, pleg, reader, relist_period, events })
     }
 
-    /// Relists until the token is cancelled.
+    /// Relists, and follows the runtime's events, until the token is cancelled.
     pub(crate) async fn run(&self, token: CancellationToken) {
-        self.pleg.run(token).await;
+        let events = async {
+            if self.events {
+                self.pleg.watch_events(&*self.late, token.clone()).await;
+            }
+        };
+        tokio::join!(self.pleg.run(token.clone()), events);
     }
 
     pub(crate) fn read(&self, uid: &PodUid) -> PodStatusRead {
@@ -244,10 +263,17 @@ impl RuntimeSide {
         if let Some(error) = entry.error() {
             return (stale(times.modified.unwrap_or(since), error.kind()), Some(error.to_string()));
         }
-        if now.saturating_duration_since(since) > self.relist_period + LATENESS {
-            return (stale(since, "timeout"), Some("the container runtime's answer is overdue".to_owned()));
+        if let Some(overdue) = self.overdue() {
+            return (stale(since, "timeout"), Some(overdue));
         }
         (FreshState::Fresh, None)
+    }
+
+    /// That a relist should have ended by now, and has not.
+    fn overdue(&self) -> Option<String> {
+        let ago = self.clock.now().saturating_duration_since(self.pleg.last_relist().0?);
+        (ago > self.relist_period + LATENESS)
+            .then(|| format!("the container runtime's answer is overdue: the last one was {} s ago", ago.as_secs()))
     }
 
     /// Whether all pods have been listed at least once.
@@ -271,11 +297,11 @@ impl RuntimeSide {
     pub(crate) fn report(&self) -> SourceReport {
         let (relisted, failed) = self.pleg.last_relist();
         let now = self.clock.now();
-        let overdue = relisted.is_some_and(|at| now.saturating_duration_since(at) > self.relist_period + LATENESS);
+        let overdue = self.overdue();
         let state = match (&relisted, &failed) {
             (_, Some(_)) => SourceState::Failing,
             (None, None) => SourceState::Starting,
-            (Some(_), None) if overdue => SourceState::Failing,
+            (Some(_), None) if overdue.is_some() => SourceState::Failing,
             (Some(_), None) => SourceState::Ok,
         };
         SourceReport {
@@ -284,7 +310,7 @@ impl RuntimeSide {
             state,
             last_contact: relisted.and_then(|at| crate::wall_time(&self.clock, at)),
             age_seconds: relisted.map(|at| now.saturating_duration_since(at).as_secs_f64()),
-            last_error: failed.map(|error| error.to_string()),
+            last_error: failed.map(|error| error.to_string()).or(overdue),
             last_error_at: None,
         }
     }

@@ -5,7 +5,7 @@
 //! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the
 //!   [limits'](Limits) time, and nobody else notices.
 //! - When the token is cancelled: no new connection is taken, requests in flight are answered within the drain timeout,
-//!   newer-than waits are answered at once, and the socket's file is removed.
+//!   newer-than waits are answered at once, requests half sent are dropped, and the socket's file is removed.
 
 use crate::app::{self, App};
 use crate::error::ApiError;
@@ -16,7 +16,7 @@ use crate::stall::StallGuard;
 use axum::Router;
 use axum::body::Body;
 use http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,17 +24,22 @@ use larder_node::Node;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::ServiceExt as _;
 
 /// The pause after a connection could not be taken: the process is out of file descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a client may take to take the last part of an answer when the daemon ends.
+const FLUSH: Duration = Duration::from_millis(250);
 
 /// What a connection is told that there is no place for, without anything being read from it.
 fn turned_away() -> Vec<u8> {
@@ -216,7 +221,7 @@ impl Connections {
     }
 }
 
-/// Serves one connection to its end.
+/// Serves one connection to its end; when the token is cancelled, to the end of what it has asked for by then.
 async fn connection<S>(
     stream: S,
     router: Router,
@@ -227,11 +232,15 @@ async fn connection<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let in_flight = TaskTracker::new();
+    let requests = in_flight.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         if let Some(peer) = peer {
             request.extensions_mut().insert(peer);
         }
-        router.clone().oneshot(request.map(Body::new))
+        let in_flight = requests.token();
+        let answer = router.clone().oneshot(request.map(Body::new));
+        async move { answer.await.map(|answer| answer.map(|body| InFlight { body, _in_flight: in_flight })) }
     });
     let io = TokioIo::new(StallGuard::new(stream, limits.stall_timeout));
     let mut connection = std::pin::pin!(
@@ -244,5 +253,42 @@ where
         ended = connection.as_mut() => return ended,
         () = token.cancelled() => connection.as_mut().graceful_shutdown(),
     }
-    tokio::time::timeout(limits.drain_timeout, connection).await.unwrap_or(Ok(()))
+    in_flight.close();
+    // A request that has not been sent whole is not waited for.
+    let answered = async {
+        in_flight.wait().await;
+        tokio::time::sleep(FLUSH).await;
+    };
+    tokio::select! {
+        ended = connection => ended,
+        () = answered => Ok(()),
+        () = tokio::time::sleep(limits.drain_timeout) => Ok(()),
+    }
+}
+
+/// A body that counts as in flight until it is dropped.
+#[derive(Debug)]
+struct InFlight {
+    body: Body,
+    _in_flight: TaskTrackerToken,
+}
+
+impl hyper::body::Body for InFlight {
+    type Data = bytes::Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }

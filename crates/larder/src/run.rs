@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// [default: the first of the well-known sockets that is there]
     #[arg(long, value_name = "ENDPOINT")]
     runtime_endpoint: Option<String>,
+    /// Whether to follow the runtime's event stream, or only to list it every second
+    #[arg(long, value_name = "ON|OFF", default_value = "on", value_parser = ["on", "off"])]
+    events: String,
     /// Answer on this Unix socket
     #[arg(long, value_name = "PATH", env = "LARDER_SOCKET", default_value = DEFAULT_SOCKET)]
     socket: PathBuf,
@@ -229,6 +232,7 @@ fn settings(args: Args) -> anyhow::Result<(Config, ServeOptions)> {
     };
     let mut config = Config::new(node_name, cluster);
     config.default_ttl = args.default_ttl;
+    config.runtime_events = args.events == "on";
     config.runtime = match args.runtime_endpoint.as_deref() {
         None => RuntimeEndpoint::WellKnown,
         Some("none") => RuntimeEndpoint::None,

@@ -64,7 +64,10 @@ async fn a_signal_ends_it_cleanly_and_removes_the_socket() {
         halfway.writable().await.unwrap();
         halfway.try_write(b"GET /livez HTTP/1.1\r\n").unwrap();
         daemon.signal(signal);
+        let signalled = tokio::time::Instant::now();
         let status = daemon.ended().await;
+        let took = signalled.elapsed();
+        assert!(took < std::time::Duration::from_secs(4), "{took:?}, which is near the limit for answers in flight");
         assert_eq!(status.code(), Some(0), "{}", daemon.log());
         assert!(!daemon.socket().exists(), "the socket is removed");
         drop((idle, halfway));

@@ -1,0 +1,129 @@
+//! Pods that come, change, end and go, between a source of pods and the caches.
+
+use super::*;
+use crate::fetch_log::Backoff;
+use crate::metrics::Metrics;
+use crate::objects::{NodeTtl, ObjectPolicy, Parts};
+use larder_kube::{SourceWriter, source};
+use larder_manifests::{ManifestOptions, ManifestSource};
+use larder_objects::{DefaultTtl, Source};
+use std::time::Duration;
+use tokio_util::task::TaskTracker;
+
+struct Followed {
+    writer: SourceWriter<Pod>,
+    registrar: Arc<Registrar>,
+    token: CancellationToken,
+    run: tokio::task::JoinHandle<()>,
+    _folder: tempfile::TempDir,
+}
+
+/// A registrar that follows a source that is written to by hand; the objects come from an empty folder of manifests.
+fn follow(release_ended: bool) -> Followed {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = MonotonicClock::new();
+    let manifests = ManifestSource::new(folder.path(), "node-1", clock, ManifestOptions::default()).unwrap();
+    let metrics = Metrics::new();
+    let cache = |kind| {
+        ObjectCache::new(Parts {
+            kind,
+            node: "node-1".into(),
+            fetch: ObjectSource::Manifests(manifests.reader().fetcher(kind)),
+            clock,
+            ttl: NodeTtl(Arc::new(DefaultTtl)),
+            default_ttl: Duration::ZERO,
+            source: None,
+            policy: ObjectPolicy {
+                keep_last_known: true,
+                accept_older_versions: true,
+                backoff: Backoff { initial: Duration::ZERO, max: Duration::ZERO },
+            },
+            token: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            metrics: Arc::new(metrics.of(kind)),
+        })
+    };
+    let caches = Caches { secrets: cache(ObjectKind::Secret), config_maps: cache(ObjectKind::ConfigMap) };
+    let (writer, reader) = source::new::<Pod>(Source::Watch, clock);
+    let registrar = Arc::new(Registrar::new(reader, Arc::new(caches), release_ended));
+    let token = CancellationToken::new();
+    let run = tokio::spawn({
+        let (registrar, token) = (Arc::clone(&registrar), token.clone());
+        async move { registrar.run(token).await }
+    });
+    Followed { writer, registrar, token, run, _folder: folder }
+}
+
+fn pod(name: &str, version: u64, phase: &str, secret: &str) -> Arc<Pod> {
+    let json = format!(
+        r#"{{"metadata":{{"namespace":"shop","name":"{name}","uid":"u-{name}","resourceVersion":"{version}"}},
+        "spec":{{"containers":[],"volumes":[{{"name":"v","secret":{{"secretName":"{secret}"}}}}]}},
+        "status":{{"phase":"{phase}"}}}}"#
+    );
+    Arc::new(Pod::from_json(json.as_bytes()).unwrap())
+}
+
+impl Followed {
+    async fn references(&self, secret: &str) -> usize {
+        self.registrar.caught_up().await;
+        self.registrar.caches.secrets.references("shop", secret)
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_begins_when_a_pod_is_known_finds_its_references() {
+    let mut all = follow(true);
+    all.writer.replace([]);
+    for n in 0..300 {
+        // More than the buffer of changes holds, without a moment for the registrar in between.
+        all.writer.set(pod(&format!("p{n}"), 1, "Running", "db"));
+    }
+    assert_eq!(all.references("db").await, 300);
+    all.writer.set(pod("p0", 2, "Running", "tls"));
+    assert_eq!((all.references("db").await, all.references("tls").await), (299, 1));
+    all.writer.remove("shop", "p0");
+    assert_eq!(all.references("tls").await, 0);
+}
+
+#[tokio::test]
+async fn a_pod_that_has_ended_lets_go_of_its_objects_unless_it_is_to_keep_them() {
+    for (release_ended, expected) in [(true, 0), (false, 1)] {
+        let mut all = follow(release_ended);
+        all.writer.replace([pod("job", 1, "Running", "db")]);
+        assert_eq!(all.references("db").await, 1);
+        for (version, phase) in [(2, "Succeeded"), (3, "Failed")] {
+            all.writer.set(pod("job", version, phase, "db"));
+            assert_eq!(all.references("db").await, expected, "{phase}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_list_unregisters_what_is_not_in_it() {
+    let mut all = follow(true);
+    all.writer.replace([pod("a", 1, "Running", "db"), pod("b", 1, "Running", "db")]);
+    assert_eq!(all.references("db").await, 2);
+    all.writer.replace([pod("b", 1, "Running", "db")]);
+    assert_eq!(all.references("db").await, 1);
+}
+
+#[tokio::test]
+async fn a_pod_that_cannot_be_read_is_told_and_harms_only_itself() {
+    let mut all = follow(true);
+    let json =
+        br#"{"metadata":{"namespace":"shop","name":"odd","uid":"u","resourceVersion":"1"},"spec":{"containers":7}}"#;
+    all.writer.replace([Arc::new(Pod::from_json(json).unwrap()), pod("fine", 1, "Running", "db")]);
+    assert_eq!(all.references("db").await, 1);
+    let told = all.registrar.unreadable();
+    assert!(told.len() == 1 && told[0].starts_with("pod shop/odd: "), "{told:?}");
+    all.writer.remove("shop", "odd");
+    all.registrar.caught_up().await;
+    assert!(all.registrar.unreadable().is_empty());
+}
+
+#[tokio::test]
+async fn it_ends_with_its_token() {
+    let all = follow(true);
+    all.token.cancel();
+    all.run.await.unwrap();
+}
