@@ -1,5 +1,6 @@
 //! The connection to the runtime, and what a failed call says about it.
 
+use crate::client::EVENTS;
 use crate::endpoint::Endpoint;
 use crate::options::CriOptions;
 use hyper_util::rt::TokioIo;
@@ -51,6 +52,10 @@ pub(crate) async fn explain(status: Status, call: RuntimeCall, endpoint: &Endpoi
     let reason = shorten(status.message());
     match status.code() {
         Code::NotFound => RuntimeError::NotFound { call, reason },
+        // A service that is not known means something else, as below.
+        Code::Unimplemented if call.name == EVENTS && !reason.contains("unknown service") => {
+            RuntimeError::Unsupported { call, reason }
+        }
         Code::Unimplemented => {
             let reason = format!(
                 "{reason}; containerd answers so when its CRI plugin is disabled or has failed to load, or when it is older \

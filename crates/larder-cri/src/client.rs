@@ -9,7 +9,11 @@ use crate::observe::{CriObserver, CriStats, NoObserver};
 use crate::options::CriOptions;
 use crate::proto;
 use crate::proto::runtime_service_client::RuntimeServiceClient;
-use larder_pleg::{ContainerStatus, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod, SandboxState};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use larder_pleg::{
+    ContainerEvent, ContainerStatus, EventSource, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
+    SandboxState,
+};
 use larder_pod_status::PodUid;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
@@ -23,6 +27,11 @@ use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 use tracing::{debug, info};
+
+/// The call that opens the event stream.
+pub(crate) const EVENTS: &str = "GetContainerEvents";
+/// How many sandboxes, and how many containers, of one pod are asked for side by side.
+const CALLS_AT_A_TIME: usize = 4;
 
 /// A container runtime that speaks CRI v1 over a Unix socket. See the [crate's documentation](crate) for what it promises.
 ///
@@ -38,6 +47,10 @@ struct Inner {
     client: RuntimeServiceClient<Channel>,
     observer: Arc<dyn CriObserver>,
     connections: Arc<AtomicU64>,
+    /// A connection of its own for the event stream, made when that is first asked for: however large a list is, events do
+    /// not wait behind it.
+    events: RuntimeServiceClient<Channel>,
+    event_connections: Arc<AtomicU64>,
     skipped_sandboxes: AtomicU64,
     skipped_containers: AtomicU64,
     /// What the runtime said it is, and how many connections had been made by then: after a further one it may be another.
@@ -79,8 +92,12 @@ impl CriRuntime {
     ) -> Result<Self, CriError> {
         options.validate()?;
         let connections = Arc::new(AtomicU64::new(0));
-        let client = RuntimeServiceClient::new(channel(&endpoint, &options, &connections))
-            .max_decoding_message_size(options.max_message_size);
+        let event_connections = Arc::new(AtomicU64::new(0));
+        let client_over = |connections| {
+            RuntimeServiceClient::new(channel(&endpoint, &options, connections))
+                .max_decoding_message_size(options.max_message_size)
+        };
+        let (client, events) = (client_over(&connections), client_over(&event_connections));
         Ok(Self {
             inner: Arc::new(Inner {
                 endpoint,
@@ -88,6 +105,8 @@ impl CriRuntime {
                 client,
                 observer,
                 connections,
+                events,
+                event_connections,
                 skipped_sandboxes: AtomicU64::new(0),
                 skipped_containers: AtomicU64::new(0),
                 version: Mutex::new(None),
@@ -148,6 +167,7 @@ impl CriRuntime {
         // Plain counts.
         CriStats {
             connections: self.inner.connections.load(Ordering::Relaxed),
+            event_connections: self.inner.event_connections.load(Ordering::Relaxed),
             skipped_sandboxes: self.inner.skipped_sandboxes.load(Ordering::Relaxed),
             skipped_containers: self.inner.skipped_containers.load(Ordering::Relaxed),
         }
@@ -173,7 +193,7 @@ impl Runtime for CriRuntime {
     async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
         self.version().await?;
         let of_pod = |listing: Listing| listing.pods.into_iter().find(|pod| pod.uid == *uid);
-        if let Some(pod) = of_pod(self.inner.list(Some(uid)).await?) {
+        if let Some(pod) = of_pod(self.inner.list(Some(uid)).await?).filter(has_its_sandboxes) {
             return Ok(Some(pod));
         }
         // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
@@ -185,9 +205,16 @@ impl Runtime for CriRuntime {
     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
         let version = self.version().await?;
         let mut status = PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
-        for (at, sandbox) in pod.sandboxes.iter().enumerate() {
-            let Some(sandbox) = self.inner.sandbox_status(pod, &sandbox.id).await? else { continue };
-            let sandbox = convert::sandbox_status(sandbox);
+        let sandboxes: Vec<_> =
+            pod.sandboxes.iter().map(|sandbox| self.inner.sandbox_status(pod, &sandbox.id)).collect();
+        let containers: Vec<_> =
+            pod.containers.iter().map(|container| self.inner.container_status(pod, &container.id)).collect();
+        let (sandboxes, containers): (Vec<_>, Vec<_>) = tokio::try_join!(
+            stream::iter(sandboxes).buffered(CALLS_AT_A_TIME).try_collect(),
+            stream::iter(containers).buffered(CALLS_AT_A_TIME).try_collect(),
+        )?;
+        for (at, sandbox) in sandboxes.into_iter().enumerate() {
+            let Some(sandbox) = sandbox.map(convert::sandbox_status) else { continue };
             // Only the newest sandbox has a say; if that is gone, none has.
             if at == 0 && sandbox.state == SandboxState::Ready {
                 status.active_sandbox_id = Some(sandbox.id.clone());
@@ -199,8 +226,8 @@ impl Runtime for CriRuntime {
             }
             status.sandboxes.push(sandbox);
         }
-        for container in &pod.containers {
-            let Some(answer) = self.inner.container_status(pod, &container.id).await? else { continue };
+        for (container, answer) in pod.containers.iter().zip(containers) {
+            let Some(answer) = answer else { continue };
             status.containers.push(convert::container_status(&version.name, &container.sandbox_id, answer));
         }
         status.containers.sort_by_key(|container: &ContainerStatus| Reverse(container.created_at));
@@ -208,7 +235,40 @@ impl Runtime for CriRuntime {
     }
 }
 
+impl EventSource for CriRuntime {
+    /// The stream of `GetContainerEvents`, over a connection of its own. A runtime that does not have that call ends it with
+    /// [`RuntimeError::Unsupported`].
+    fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
+        let inner: &Inner = &self.inner;
+        let open = async move {
+            let mut client = inner.events.clone();
+            // No deadline: runtimes answer with the first event, whenever that comes.
+            let answer = match client.get_container_events(proto::GetEventsRequest {}).await {
+                Ok(answer) => answer.into_inner(),
+                Err(status) => return Err(inner.explain_event(status).await),
+            };
+            Ok(answer.then(move |event| async move {
+                match event {
+                    Ok(event) => Ok(convert::event(event)),
+                    Err(status) => Err(inner.explain_event(status).await),
+                }
+            }))
+        };
+        stream::once(open).try_flatten()
+    }
+}
+
+/// Whether the sandboxes that the pod's containers are in are there, too.
+fn has_its_sandboxes(pod: &RuntimePod) -> bool {
+    let is_there = |id: &str| pod.sandboxes.iter().any(|sandbox| sandbox.id == id);
+    pod.containers.iter().all(|container| is_there(&container.sandbox_id))
+}
+
 impl Inner {
+    async fn explain_event(&self, status: Status) -> RuntimeError {
+        explain(status, RuntimeCall::new(EVENTS), &self.endpoint).await
+    }
+
     fn known_version(&self) -> Option<Arc<RuntimeVersion>> {
         // Relaxed: a connection that is counted too late for this call is noticed by the next.
         let connections = self.connections.load(Ordering::Relaxed);

@@ -5,6 +5,7 @@
 
 use crate::labels::{self, Map};
 use crate::proto;
+use larder_pleg::{ContainerEvent, ContainerEventKind};
 use larder_pleg::{ContainerId, ContainerState, ContainerStatus, RuntimeContainer, RuntimePod};
 use larder_pleg::{SandboxState, SandboxStatus};
 use std::cmp::Reverse;
@@ -222,6 +223,30 @@ pub(crate) fn container_status(runtime: &str, sandbox_id: &str, status: proto::C
         converted.message = status.message;
     }
     converted
+}
+
+/// An event. Which pod it is of stands in the sandbox's status, or else with the container that it is about.
+pub(crate) fn event(event: proto::ContainerEventResponse) -> ContainerEvent {
+    use proto::ContainerEventType as Type;
+    let kind = match Type::try_from(event.container_event_type) {
+        Ok(Type::ContainerCreatedEvent) => ContainerEventKind::Created,
+        Ok(Type::ContainerStartedEvent) => ContainerEventKind::Started,
+        Ok(Type::ContainerStoppedEvent) => ContainerEventKind::Stopped,
+        Ok(Type::ContainerDeletedEvent) => ContainerEventKind::Deleted,
+        Err(_) => ContainerEventKind::Unknown,
+    };
+    let of_sandbox = event.pod_sandbox_status.and_then(|sandbox| sandbox.metadata).map(|metadata| metadata.uid);
+    let of_container = || {
+        let mut statuses = event.containers_statuses.iter();
+        statuses.find(|status| status.id == event.container_id)?.labels.get(labels::POD_UID).cloned()
+    };
+    let uid = of_sandbox.filter(|uid| !uid.is_empty()).or_else(of_container).filter(|uid| !uid.is_empty());
+    ContainerEvent {
+        kind,
+        pod: uid.map(|uid| uid.as_str().into()),
+        container_id: event.container_id,
+        created_at: event.created_at,
+    }
 }
 
 fn container_name(labels: &Map, metadata: Option<proto::ContainerMetadata>) -> String {

@@ -22,6 +22,8 @@ impl CriObserver for NoObserver {
 pub struct CriStats {
     /// Connections made to the runtime; every one after the first is a reconnection.
     pub connections: u64,
+    /// Connections made for the event stream.
+    pub event_connections: u64,
     /// Sandboxes of the last full list that do not say which pod they are of, and were left out.
     pub skipped_sandboxes: u64,
     /// Containers of the last full list that do not say which pod they are of, and were left out.

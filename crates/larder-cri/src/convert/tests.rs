@@ -271,3 +271,49 @@ fn what_counts_as_an_address() {
         assert!(!is_address(text), "{text}");
     }
 }
+
+#[test]
+fn an_event_tells_its_pod_by_the_sandbox_or_else_by_the_container_or_not_at_all() {
+    let sandbox = |metadata| Some(proto::PodSandboxStatus { metadata, ..proto::PodSandboxStatus::default() });
+    let uid = |uid: &str| Some(proto::PodSandboxMetadata { uid: uid.into(), ..proto::PodSandboxMetadata::default() });
+    let container = |id: &str, uid: &str| proto::ContainerStatus {
+        id: id.into(),
+        labels: [(labels::POD_UID.to_owned(), uid.to_owned())].into(),
+        ..proto::ContainerStatus::default()
+    };
+    let others = vec![container("other", "w"), container("c", "v")];
+    for (status, containers, pod) in [
+        (sandbox(uid("u")), others.clone(), Some("u")),
+        (sandbox(uid("")), others.clone(), Some("v")),
+        (sandbox(None), others.clone(), Some("v")),
+        (None, others.clone(), Some("v")),
+        (None, others[..1].to_vec(), None),
+        (sandbox(None), vec![container("c", "")], None),
+        (None, vec![], None),
+    ] {
+        let event = super::event(proto::ContainerEventResponse {
+            container_id: "c".into(),
+            container_event_type: 2,
+            created_at: 5,
+            pod_sandbox_status: status,
+            containers_statuses: containers,
+        });
+        let expected = ContainerEvent {
+            kind: ContainerEventKind::Stopped,
+            container_id: "c".into(),
+            pod: pod.map(Into::into),
+            created_at: 5,
+        };
+        assert_eq!(event, expected);
+    }
+}
+
+#[test]
+fn a_kind_of_event_that_is_not_known_is_an_event_all_the_same() {
+    for (kind, expected) in
+        [(0, "created"), (1, "started"), (2, "stopped"), (3, "deleted"), (4, "unknown"), (-1, "unknown")]
+    {
+        let event = proto::ContainerEventResponse { container_event_type: kind, ..Default::default() };
+        assert_eq!(super::event(event).kind.as_str(), expected);
+    }
+}
