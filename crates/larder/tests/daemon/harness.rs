@@ -119,8 +119,9 @@ impl Daemon {
     pub(crate) fn spawn(folder: TempDir, arguments: &[&str]) -> Self {
         let child = larder()
             .arg("run")
-            .args(["--socket", "l.sock", "--node-name", "node-1", "--metrics-address", "127.0.0.1:0"])
+            .args(["--socket", "l.sock", "--metrics-address", "127.0.0.1:0"])
             .args(arguments)
+            .env("NODE_NAME", "node-1")
             .current_dir(folder.path())
             .stdout(File::create(folder.path().join("stdout")).unwrap())
             .stderr(File::create(folder.path().join("stderr")).unwrap())

@@ -183,6 +183,56 @@ async fn everything_may_be_absent_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_list_that_lacks_what_is_not_known_is_refused_or_comes_with_warnings() {
+    let outside = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(outside.path(), 60).await;
+    cluster.api.store().create(secret("shop", "tls", &[("key", "k")])).unwrap();
+    cluster.api.store().create(pod("shop", "tls").node(NODE).secret_volume("tls").build()).unwrap();
+    let fault = cluster.api.inject(Fault::status(500).verb(Verb::Get).kind(Kind::Secret).name("db"));
+    let daemon = cluster.daemon(tempfile::tempdir().unwrap());
+    daemon.ready().await;
+    let refused = daemon.get("/api/v1/secrets").await;
+    assert_eq!(refused.code, 503, "{refused:?}");
+    assert!(!refused.header("retry-after").is_empty(), "{refused:?}");
+    assert_eq!(refused.json()["details"]["causes"][0]["field"], "shop/db", "{refused:?}");
+    let partial = daemon.get("/api/v1/secrets?partial=true").await;
+    assert_eq!((partial.code, partial.json()["items"].as_array().unwrap().len()), (200, 1), "{partial:?}");
+    assert!(
+        partial.header("warning").starts_with("299 - ") && partial.header("warning").contains("shop/db"),
+        "{partial:?}"
+    );
+    for line in ["get secrets -n shop -o name", "get secrets -n shop -o json"] {
+        let output = daemon.larder(line).await;
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stdout.contains("tls") && !output.stdout.contains("\"db\""), "{output:?}");
+        assert!(output.stderr.starts_with("Warning: secret \"shop/db\" "), "{output:?}");
+    }
+    let report = until_degraded(&daemon, true).await.to_string();
+    assert!(report.contains("secret shop/db"), "{report}");
+    cluster.api.remove_fault(fault);
+    until_answer(&daemon, "/api/v1/secrets", "it is whole", |answer| answer.code == 200).await;
+    until_degraded(&daemon, false).await;
+}
+
+#[tokio::test]
+async fn a_wrong_node_name_is_told_with_whose_credentials_these_are_and_serves_nothing() {
+    let outside = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(outside.path(), 60).await;
+    let arguments = ["--kubeconfig", &cluster.kubeconfig, "--runtime-endpoint", "none", "--node-name", "another"];
+    let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+    until("it answers", async || daemon.try_get("/livez").await).await;
+    let report = until("it is told", async || {
+        let report = daemon.get("/larder/v1/status").await.json()["degraded"].to_string();
+        report.contains("--node-name").then_some(report)
+    })
+    .await;
+    assert!(report.contains("another"), "{report}");
+    assert_eq!(daemon.get("/readyz").await.code, 503);
+    daemon.larder("get pods -A").await.failed();
+    assert!(daemon.log().contains("another"), "{}", daemon.log());
+}
+
+#[tokio::test]
 async fn what_is_referred_to_is_fetched_without_a_reader() {
     let (cluster, daemon, _outside) = cluster_and_daemon(3600).await;
     until("it was fetched", async || (cluster.fetches() > 0).then_some(())).await;
