@@ -2,7 +2,8 @@ use super::*;
 use serde_json::json;
 
 fn answer(containers: &[(&str, &str)]) -> PodStatusAnswer {
-    let containers: Vec<_> = containers.iter().map(|(name, state)| json!({"name": name, "state": state, "exitCode": 3})).collect();
+    let containers: Vec<_> =
+        containers.iter().map(|(name, state)| json!({"name": name, "state": state, "exitCode": 3})).collect();
     serde_json::from_value(json!({
         "uid": "u", "freshness": {"state": "fresh"}, "runtime": {"state": "ok"},
         "status": {"uid": "u", "namespace": "shop", "name": "web", "containers": containers},
@@ -54,7 +55,10 @@ fn deleted_is_what_the_runtime_has_nothing_of() {
 
 #[test]
 fn whoever_waited_in_vain_is_told_what_was_last_known() {
-    assert_eq!(describe(None, &answer(&[("app", "exited"), ("side", "running")])), "app exited with 3, side is running");
+    assert_eq!(
+        describe(None, &answer(&[("app", "exited"), ("side", "running")])),
+        "app exited with 3, side is running"
+    );
     assert_eq!(describe(Some("x"), &answer(&[("app", "exited")])), "the pod has no container \"x\"");
     assert_eq!(describe(None, &absent()), "the pod has no containers");
 }

@@ -30,11 +30,10 @@ fn one() -> Value {
 
 #[test]
 fn a_pod_is_put_in_a_word_as_kubectl_puts_it() {
-    let running = json!({"name": "a", "ready": true, "restartCount": 0, "image": "", "imageID": "", "state": {"running": {}}});
+    let running =
+        json!({"name": "a", "ready": true, "restartCount": 0, "image": "", "imageID": "", "state": {"running": {}}});
     let status = |phase: &str, containers: Value| json!({"phase": phase, "containerStatuses": containers});
-    let with = |state: Value, restarts: u32| {
-        json!({"name": "a", "ready": false, "restartCount": restarts, "image": "", "imageID": "", "state": state})
-    };
+    let with = |state: Value, restarts: u32| json!({"name": "a", "ready": false, "restartCount": restarts, "image": "", "imageID": "", "state": state});
     check(["0/1", "Pending", "0"], one(), json!({"phase": "Pending"}));
     check(["0/1", "Unknown", "0"], one(), json!({}));
     check(["1/1", "Running", "0"], one(), status("Running", json!([running])));
@@ -61,7 +60,11 @@ fn init_containers_come_first() {
     let status = |states: Value| json!({"phase": "Pending", "initContainerStatuses": states});
     let well = init(json!({"terminated": {"exitCode": 0}}));
     check(["0/1", "Init:0/2", "0"], spec.clone(), status(json!([init(json!({"running": {}}))])));
-    check(["0/1", "Init:1/2", "0"], spec.clone(), status(json!([well, init(json!({"waiting": {"reason": "PodInitializing"}}))])));
+    check(
+        ["0/1", "Init:1/2", "0"],
+        spec.clone(),
+        status(json!([well, init(json!({"waiting": {"reason": "PodInitializing"}}))])),
+    );
     check(
         ["0/1", "Init:ErrImagePull", "0"],
         spec.clone(),
