@@ -73,8 +73,28 @@ fn get(bencher: Bencher) {
     bencher.bench(|| black_box(reader.get(key())));
 }
 
+#[divan::bench(threads = [1, 2], sample_size = 100_000)]
+fn peek(bencher: Bencher) {
+    let uids = uids(PODS);
+    let (_writer, reader) = filled(&uids);
+    let key = keys(&uids);
+    bencher.bench(|| reader.peek(key(), |entry| entry.status().map(|status| status.len())));
+}
+
 #[divan::bench(threads = [2], sample_size = 100_000)]
 fn get_beside_a_writer(bencher: Bencher) {
+    beside_a_writer(bencher, |reader, uid| drop(black_box(reader.get(uid))));
+}
+
+#[divan::bench(threads = [2], sample_size = 100_000)]
+fn peek_beside_a_writer(bencher: Bencher) {
+    beside_a_writer(bencher, |reader, uid| {
+        black_box(reader.peek(uid, |entry| entry.status().map(|status| status.len())));
+    });
+}
+
+/// The writer never rests.
+fn beside_a_writer(bencher: Bencher, read: impl Fn(&Reader, &PodUid) + Sync) {
     let uids = uids(PODS);
     let (writer, reader) = filled(&uids);
     let done = AtomicBool::new(false);
@@ -86,7 +106,7 @@ fn get_beside_a_writer(bencher: Bencher) {
             }
         });
         let key = keys(&uids);
-        bencher.bench(|| black_box(reader.get(key())));
+        bencher.bench(|| read(&reader, key()));
         done.store(true, Ordering::Relaxed);
     });
 }

@@ -152,8 +152,8 @@ impl Heap {
 
     /// Gives memory back once three quarters are unused, but for what a few elements would soon ask for again.
     fn shrink(&mut self) {
-        let (len, capacity) = (self.0.len(), self.0.capacity());
-        if capacity > FEW && len < capacity / 4 {
+        let len = self.0.len();
+        if len < self.0.capacity() / 4 {
             self.0.shrink_to(FEW.max(len * 2));
         }
     }

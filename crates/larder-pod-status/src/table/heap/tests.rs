@@ -149,18 +149,70 @@ fn a_place_that_is_not_there_is_none() {
 
 #[test]
 fn few_due_among_many_leave_the_rest_where_it_is() {
-    let mut heap = Heap::new();
-    let ids: Vec<_> = {
-        let mut slab = super::super::slab::Slab::new();
-        (0..10_000).map(|_| slab.insert(())).collect()
-    };
-    for (n, &id) in (0..).zip(&ids) {
-        heap.push(Timestamp::from_nanos(n), id, &mut |_, _| {});
-    }
+    let (mut heap, ids) = heap_of(0..10_000);
     let (mut due, mut moves) = (Vec::new(), 0);
     heap.take_due(Timestamp::from_nanos(2), &mut due, &mut |_, _| moves += 1);
     due.sort_by_key(|due| ids.iter().position(|id| id == due));
     assert_eq!(due, ids[..3]);
     // Three times down the levels: log4 of 10,000 is less than seven.
     assert!(moves <= 3 * 9, "{moves} elements were moved");
+}
+
+/// A heap for times in that order, and the names of its elements.
+fn heap_of(times: impl Iterator<Item = i128>) -> (Heap, Vec<Id>) {
+    let (mut heap, mut slab) = (Heap::new(), super::super::slab::Slab::new());
+    let ids = times.map(|time| {
+        let id = slab.insert(());
+        heap.push(Timestamp::from_nanos(time), id, &mut |_, _| {});
+        id
+    });
+    let ids = ids.collect();
+    (heap, ids)
+}
+
+#[test]
+fn a_quarter_that_is_due_is_enough_to_put_the_rest_in_order_anew() {
+    for (len, due, anew) in [(4, 1, true), (5, 1, false), (40, 10, true), (41, 10, false)] {
+        let (mut heap, ids) = heap_of(0..len);
+        let mut told = std::collections::HashSet::new();
+        heap.take_due(Timestamp::from_nanos(due - 1), &mut Vec::new(), &mut |id: Id, _| {
+            told.insert(format!("{id:?}"));
+        });
+        let left = ids.len() - heap.0.len();
+        assert_eq!(i128::try_from(left), Ok(due));
+        // Anew, each of those that stay is told its place; else only those that take the place of another.
+        assert_eq!(
+            told.len() == heap.0.len(),
+            anew,
+            "{due} of {len} are due, and {} are told their places",
+            told.len()
+        );
+    }
+}
+
+#[test]
+fn equal_times_stay_where_they_are_put() {
+    let (mut heap, _) = heap_of([5; 100].into_iter());
+    let mut told = Vec::new();
+    heap.push(Timestamp::from_nanos(5), id(100), &mut |id, at| told.push((id, at)));
+    assert_eq!(told, [(id(100), 100)]);
+    told.clear();
+    heap.pop(&mut |id, at| told.push((id, at)));
+    told.dedup();
+    assert_eq!(told, [(id(100), 0)]);
+}
+
+#[test]
+fn memory_is_given_back_once_three_quarters_are_unused_and_not_before() {
+    let (mut heap, _) = heap_of(0..1_000);
+    let full = heap.0.capacity();
+    while heap.0.len() > full / 4 {
+        heap.pop(&mut |_, _| {});
+        assert_eq!(heap.0.capacity(), full);
+    }
+    heap.pop(&mut |_, _| {});
+    let (len, capacity) = (heap.0.len(), heap.0.capacity());
+    assert!((2 * len..3 * len).contains(&capacity), "{len} elements have room for {capacity}");
+    while heap.pop(&mut |_, _| {}).is_some() {}
+    assert_eq!(heap.0.capacity(), FEW);
 }
