@@ -8,6 +8,7 @@ mod shell;
 mod test;
 mod testbed;
 mod tools;
+mod versus;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -33,6 +34,8 @@ enum Command {
     Differential(differential::Arguments),
     /// Change the caches' code one place at a time, and see whether the tests notice.
     Mutants(mutants::Arguments),
+    /// What larder's caches and the kubelet's own take for the same work, side by side.
+    Versus(versus::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -52,5 +55,6 @@ fn run(command: Command) -> Result<()> {
         Command::Testbed(arguments) => testbed::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
+        Command::Versus(arguments) => versus::run(&arguments),
     }
 }
