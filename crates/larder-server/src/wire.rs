@@ -2,7 +2,7 @@
 //!
 //! Names are in camel case, times in RFC 3339, ages and TTLs in seconds. A client ignores what it does not know.
 //! `/larder/v1/status` answers with a [`Report`](larder_node::Report), and what the runtime says of a pod is a
-//! [`PodStatus`](larder_pleg::PodStatus).
+//! [`PodStatus`].
 
 use jiff::Timestamp;
 use larder_node::{Answer, Node, ObjectKind, SourceState};
@@ -245,4 +245,76 @@ pub struct PodStatusAnswers {
     pub items: Vec<PodStatusAnswer>,
     /// How the runtime is doing.
     pub runtime: RuntimeState,
+}
+
+/// A line of `/larder/v1/events`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum EventLine {
+    /// Something happened.
+    Event {
+        /// What.
+        #[serde(flatten)]
+        event: LifecycleEvent,
+    },
+    /// The client was too slow: so many events were dropped here. The state of every pod follows, then
+    /// [`Synced`](Self::Synced).
+    Gap {
+        /// How many.
+        missed: u64,
+    },
+    /// The state of a pod, after a gap, or at the beginning where that was asked for (`sync=true`).
+    Pod {
+        /// The pod.
+        pod: Box<PodStatusAnswer>,
+    },
+    /// Every pod has been told of; events follow. A pod that was not among them is gone.
+    Synced,
+    /// What this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What happened to a container or a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LifecycleEvent {
+    /// What happened, as the kubelet calls it: `ContainerStarted`, `ContainerDied`, `ContainerRemoved`, `PodSync`.
+    pub kind: String,
+    /// The time that the list was begun at that showed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// The UID that the runtime knows the pod by.
+    pub uid: String,
+    /// The pod's namespace.
+    #[serde(default)]
+    pub namespace: String,
+    /// The pod's name.
+    #[serde(default)]
+    pub name: String,
+    /// The container or sandbox, as the runtime names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container_id: Option<String>,
+    /// The container's name; none for a sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// What it exited with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+}
+
+impl LifecycleEvent {
+    pub(crate) fn of(event: &larder_pleg::PodLifecycleEvent, at: Option<Timestamp>) -> Self {
+        Self {
+            kind: event.kind.as_str().to_owned(),
+            at,
+            uid: event.uid.to_string(),
+            namespace: event.namespace.clone(),
+            name: event.name.clone(),
+            container_id: event.container_id.clone(),
+            container: event.container_name.clone().filter(|name| !name.is_empty()),
+            exit_code: event.exit_code,
+        }
+    }
 }

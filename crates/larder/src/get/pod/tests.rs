@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value, reason = "`json!` in place reads best")]
+
 use super::*;
 use serde_json::json;
 
