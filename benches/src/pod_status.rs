@@ -105,22 +105,36 @@ pub fn set(threads: usize) -> Result<f64> {
     }))
 }
 
-/// Waits that are not due, one for each pod.
-pub fn begin(reader: &Reader, uids: &[PodUid]) -> Vec<Wait> {
-    let mut waits = Vec::with_capacity(uids.len());
-    waits.extend(uids.iter().enumerate().map(|(n, uid)| reader.get_newer_than(uid.clone(), at(LATER + n))));
+/// So many waits that are not due, spread over the pods.
+pub fn begin(reader: &Reader, uids: &[PodUid], count: usize) -> Vec<Wait> {
+    let mut waits = Vec::with_capacity(count);
+    let uids = uids.iter().cycle().take(count).enumerate();
+    waits.extend(uids.map(|(n, uid)| reader.get_newer_than(uid.clone(), at(LATER + n))));
     waits
 }
 
-/// Begins a wait and drops it, among so many open ones of as many pods, for a time that is among theirs.
+/// Begins a wait and drops it, among so many open ones of 1,000 pods, for a time that is among theirs.
 ///
 /// # Errors
 ///
 /// None.
 pub fn begin_and_drop(open: usize) -> Result<f64> {
-    let uids = pods(open);
+    Ok(begin_and_drop_of(PODS, open))
+}
+
+/// As [`begin_and_drop`], where each of the open waits is for another pod.
+///
+/// # Errors
+///
+/// None.
+pub fn begin_and_drop_of_many_pods(open: usize) -> Result<f64> {
+    Ok(begin_and_drop_of(open, open))
+}
+
+fn begin_and_drop_of(count: usize, open: usize) -> f64 {
+    let uids = pods(count);
     let (_writer, reader) = pod_status_cache(Options::default());
-    let waits = begin(&reader, &uids);
+    let waits = begin(&reader, &uids, open);
     let keys = shuffled(uids);
     let nanos = nanos_per_operation(1, |_, operations| {
         let span = u64::try_from(open).unwrap_or(u64::MAX);
@@ -130,7 +144,7 @@ pub fn begin_and_drop(open: usize) -> Result<f64> {
         }
     });
     drop(waits);
-    Ok(nanos)
+    nanos
 }
 
 /// Updates of the global time, with so many waits open and none due.
@@ -141,7 +155,7 @@ pub fn begin_and_drop(open: usize) -> Result<f64> {
 pub fn update_time_none_due(open: usize) -> Result<f64> {
     let uids = pods(open);
     let (writer, reader) = pod_status_cache(Options::default());
-    let waits = begin(&reader, &uids);
+    let waits = begin(&reader, &uids, open);
     let nanos = nanos_per_operation(1, |_, operations| (0..operations).for_each(|n| writer.update_time(at(n))));
     drop(waits);
     Ok(nanos)
@@ -228,7 +242,7 @@ impl Tally {
 /// So many waits by themselves, none due, and the cache that they are of; one for each pod.
 pub fn waits_alone(uids: &[PodUid]) -> impl Sized + use<> {
     let (writer, reader) = pod_status_cache(Options::default());
-    let waits = begin(&reader, uids);
+    let waits = begin(&reader, uids, uids.len());
     (writer, reader, waits)
 }
 
