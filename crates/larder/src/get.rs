@@ -30,6 +30,15 @@ pub(crate) struct Args {
     /// KIND [NAME...], KIND,KIND... or KIND/NAME...
     #[arg(required = true, value_name = "KIND [NAME]")]
     targets: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What is asked for, beside the kinds and names.
+#[derive(Debug, clap::Args)]
+struct Options {
     /// The namespace
     #[arg(short, long, value_name = "NAME", default_value = "default", conflicts_with = "all_namespaces")]
     namespace: String,
@@ -51,25 +60,21 @@ pub(crate) struct Args {
     /// How long the daemon may try to fetch before it answers with what it holds
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     timeout: Duration,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// Prints what is asked for.
-pub(crate) async fn main(mut args: Args) -> anyhow::Result<ExitCode> {
-    let targets = parse_targets(&std::mem::take(&mut args.targets))?;
+pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { targets, options, connection } = args;
+    let targets = parse_targets(&targets)?;
     let is_named = targets.iter().any(|target| target.name.is_some());
-    if is_named && args.all_namespaces {
+    if is_named && options.all_namespaces {
         anyhow::bail!("a resource cannot be retrieved by name across all namespaces");
     }
-    if is_named && (args.selector.is_some() || args.field_selector.is_some()) {
+    if is_named && (options.selector.is_some() || options.field_selector.is_some()) {
         anyhow::bail!("name cannot be provided when a selector is specified");
     }
-    let mut kinds: Vec<Kind> = targets.iter().map(|target| target.kind).collect();
-    kinds.dedup();
-    let client = Connection { socket: std::mem::take(&mut args.connection.socket) }.client();
-    let mut get = Get { client, several_kinds: kinds.len() > 1, is_named, failed: false, args };
-    match get.args.output {
+    let mut get = Get::new(connection.client(), options, &targets);
+    match get.options.output {
         Format::Json | Format::Yaml => get.documents(&targets).await?,
         Format::Table | Format::Wide | Format::Name => get.tables(&targets).await?,
     }
@@ -78,7 +83,7 @@ pub(crate) async fn main(mut args: Args) -> anyhow::Result<ExitCode> {
 
 struct Get {
     client: Client,
-    args: Args,
+    options: Options,
     several_kinds: bool,
     is_named: bool,
     /// Something that was asked for is not in what was printed, and was told.
@@ -86,6 +91,12 @@ struct Get {
 }
 
 impl Get {
+    fn new(client: Client, options: Options, targets: &[Target]) -> Self {
+        let several_kinds = targets.windows(2).any(|pair| pair[0].kind != pair[1].kind);
+        let is_named = targets.iter().any(|target| target.name.is_some());
+        Self { client, options, several_kinds, is_named, failed: false }
+    }
+
     /// An error about one of several things that were asked for: told, and the others are gone on with.
     fn tell(&mut self, error: Error) -> anyhow::Result<()> {
         match error {
@@ -107,14 +118,14 @@ impl Get {
     }
 
     async fn ask(&self, query: &Query) -> Result<Reply, Error> {
-        self.client.get(query, self.args.timeout).await
+        self.client.get(query, self.options.timeout).await
     }
 
     /// The Kubernetes path of a list, or of one object.
     fn kubernetes(&self, target: &Target) -> Query {
         let mut path = vec!["api", "v1"];
-        if target.kind.is_namespaced() && !self.args.all_namespaces {
-            path.extend(["namespaces", &self.args.namespace]);
+        if target.kind.is_namespaced() && !self.options.all_namespaces {
+            path.extend(["namespaces", &self.options.namespace]);
         }
         path.push(target.kind.plural());
         path.extend(target.name.as_deref());
@@ -125,21 +136,21 @@ impl Get {
     fn entries(&self, target: &Target) -> Query {
         let mut path = vec!["larder", "v1", "objects", target.kind.plural()];
         if let Some(name) = &target.name {
-            path.extend([self.args.namespace.as_str(), name]);
+            path.extend([self.options.namespace.as_str(), name]);
         }
         let query = self.with_selectors(Query::new(&path), target);
-        let is_all = self.args.all_namespaces || target.name.is_some();
-        query.with_some("namespace", (!is_all).then_some(self.args.namespace.as_str()))
+        let is_all = self.options.all_namespaces || target.name.is_some();
+        query.with_some("namespace", (!is_all).then_some(self.options.namespace.as_str()))
     }
 
     fn with_selectors(&self, query: Query, target: &Target) -> Query {
-        let query = query.with("timeout", format!("{}ms", self.args.timeout.as_millis()));
+        let query = query.with("timeout", format!("{}ms", self.options.timeout.as_millis()));
         if target.name.is_some() {
             return query;
         }
         query
-            .with_some("labelSelector", self.args.selector.as_deref())
-            .with_some("fieldSelector", self.args.field_selector.as_deref())
+            .with_some("labelSelector", self.options.selector.as_deref())
+            .with_some("fieldSelector", self.options.field_selector.as_deref())
     }
 
     /// `-o json` and `-o yaml`: the objects whole, as one document.
@@ -175,7 +186,7 @@ impl Get {
                 json!({"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}})
             }
         };
-        let text = if self.args.output == Format::Json { output::json(&document) } else { output::yaml(&document) };
+        let text = if self.options.output == Format::Json { output::json(&document) } else { output::yaml(&document) };
         output::print(&text?)
     }
 
@@ -198,16 +209,17 @@ impl Get {
         }
         if texts.is_empty() {
             if !self.is_named && !self.failed {
-                let place = if self.args.all_namespaces || targets.iter().all(|target| !target.kind.is_namespaced()) {
+                let place = if self.options.all_namespaces || targets.iter().all(|target| !target.kind.is_namespaced())
+                {
                     String::new()
                 } else {
-                    format!(" in {} namespace.", self.args.namespace)
+                    format!(" in {} namespace.", self.options.namespace)
                 };
                 output::complain(&format!("No resources found{place}"));
             }
             return Ok(());
         }
-        let between = if self.args.output == Format::Name { "" } else { "\n" };
+        let between = if self.options.output == Format::Name { "" } else { "\n" };
         output::print(texts.join(between).as_bytes())
     }
 
@@ -278,11 +290,11 @@ impl Get {
     }
 
     fn render(&self, kind: Kind, rows: Vec<Row>) -> String {
-        if self.args.output == Format::Name {
+        if self.options.output == Format::Name {
             return output::lines(rows.iter().map(|row| format!("{kind}/{}", row.name)));
         }
-        let is_wide = self.args.output == Format::Wide;
-        let with_namespace = self.args.all_namespaces && kind.is_namespaced();
+        let is_wide = self.options.output == Format::Wide;
+        let with_namespace = self.options.all_namespaces && kind.is_namespaced();
         let (narrow, wide) = columns(kind);
         let mut columns: Vec<&str> = if with_namespace { vec!["NAMESPACE", "NAME"] } else { vec!["NAME"] };
         columns.extend(narrow);
@@ -301,7 +313,7 @@ impl Get {
         }
         let text = table.render();
         match text.split_once('\n') {
-            Some((_, rest)) if self.args.no_headers => rest.to_owned(),
+            Some((_, rest)) if self.options.no_headers => rest.to_owned(),
             _ => text,
         }
     }

@@ -3,13 +3,10 @@ use crate::cli::{Cli, Command};
 use clap::Parser as _;
 
 fn get(line: &str) -> Get {
-    let Command::Get(mut args) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else {
+    let Command::Get(args) = Cli::try_parse_from(line.split_whitespace()).unwrap().command else {
         panic!("{line} is not get")
     };
-    let targets = parse_targets(&std::mem::take(&mut args.targets)).unwrap();
-    let several_kinds = targets.windows(2).any(|pair| pair[0].kind != pair[1].kind);
-    let is_named = targets.iter().any(|target| target.name.is_some());
-    Get { client: Client::new("/nowhere"), args, several_kinds, is_named, failed: false }
+    Get::new(Client::new("/nowhere"), args.options, &parse_targets(&args.targets).unwrap())
 }
 
 fn entries() -> Vec<ObjectEntry> {
