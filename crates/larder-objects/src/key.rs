@@ -66,7 +66,7 @@ const fn len_of_len(len: usize) -> usize {
 pub(crate) fn split_len(text: &str) -> (&str, &str) {
     match text.as_bytes().first() {
         // The parts of a key are short as a rule, and this is in every look-up's way.
-        Some(&len) if len & MORE == 0 => split_after(text, 1, len.into()),
+        Some(&len) if len < MORE => split_after(text, 1, len.into()),
         _ => split_long(text),
     }
 }
@@ -93,9 +93,15 @@ fn split_after(text: &str, start: usize, len: usize) -> (&str, &str) {
 #[inline]
 pub(crate) fn strip_part<'t>(text: &'t [u8], part: &str) -> Option<&'t [u8]> {
     match text.split_first() {
-        Some((&len, rest)) if len & MORE == 0 && usize::from(len) == part.len() => rest.strip_prefix(part.as_bytes()),
-        Some((&len, _)) if len & MORE != 0 => strip_long(text, part),
-        _ => None,
+        Some((&len, rest)) if len < MORE => {
+            if usize::from(len) == part.len() {
+                rest.strip_prefix(part.as_bytes())
+            } else {
+                None
+            }
+        }
+        Some(_) => strip_long(text, part),
+        None => None,
     }
 }
 

@@ -1,15 +1,18 @@
 //! What the TTL store's and the manager's documentation promises, one test a promise.
 
 use crate::harness::{Answer, Failure, FetchState, Pod, PodRefs, World, thing};
-use larder_clock::{Timestamp, VirtualClock};
+use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
-    DefaultTtl, FreshState, Freshness, GetError, Object, ObjectKey, ObjectState, ObjectStatus, PodIdentity, PodObjects,
-    Read, ReadKind, Source, StaleReason, Store, TtlStore, fetch_fn,
+    DefaultTtl, Fetch, FreshState, Freshness, GetError, Object, ObjectKey, ObjectState, ObjectStatus, PodIdentity,
+    PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::sync::{Arc, Mutex};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 const TTL: i64 = 60;
 
@@ -384,6 +387,33 @@ fn many_waiters_that_leave_at_once_are_gone() {
 }
 
 #[test]
+fn those_who_wait_do_not_wait_for_each_other_once_the_object_is_fresh() {
+    let mut world = world();
+    let leader = world.begin("a", "x");
+    let next = world.begin("a", "x");
+    let last = world.begin("a", "x");
+    world.run();
+    world.server.complete(0, thing("5", 1));
+    // All are woken by the leader's answer; the one whose turn it is need not have run before the one after it.
+    assert_eq!(world.poll_at_most(1, |_| 0).into_keys().collect::<Vec<_>>(), [leader]);
+    assert_eq!(world.poll_at_most(1, |woken| woken - 1).into_keys().collect::<Vec<_>>(), [last]);
+    assert_eq!(world.run().into_keys().collect::<Vec<_>>(), [next]);
+    assert_eq!(world.server.fetches().len(), 1);
+}
+
+#[test]
+fn a_snapshot_judges_as_a_read_does() {
+    let mut world = world();
+    world.get("a", "x", thing("5", 1));
+    let fresh = confirmed(0, Source::LiveRead);
+    let expired = stale(0, Source::LiveRead, TTL.into(), StaleReason::Expired);
+    for (advance, expected) in [(0, fresh), (TTL - 1, fresh), (1, expired), (1, expired)] {
+        world.advance(advance);
+        assert_eq!(world.larder.store().snapshot()[0].state, ObjectState::Present(expected));
+    }
+}
+
+#[test]
 fn a_snapshot_says_what_is_known_and_fetches_nothing() {
     let mut world = world();
     world.add_reference("a", "x");
@@ -410,6 +440,8 @@ fn a_snapshot_says_what_is_known_and_fetches_nothing() {
         ]
     );
     assert_eq!(world.server.fetches(), before);
+    let known = [Some(expired), Some(confirmed(0, Source::LiveRead)), None, None];
+    assert_eq!(all.iter().map(|(.., state)| state.freshness()).collect::<Vec<_>>(), known);
 }
 
 /// An object that tells when it is dropped.
@@ -422,6 +454,66 @@ impl Object for Tracked {
     fn resource_version(&self) -> &str {
         self.version
     }
+}
+
+/// An object that, as it is dropped, looks for something in the store that held it.
+struct Curious {
+    version: &'static str,
+    store: Arc<OnceLock<Weak<dyn References>>>,
+}
+
+/// The part of a store that `Curious` asks.
+trait References: Send + Sync {
+    fn count(&self) -> usize;
+}
+
+impl<F: Fetch, C: Clock, T: Ttl> References for TtlStore<F, C, T> {
+    fn count(&self) -> usize {
+        self.references("a", "x")
+    }
+}
+
+impl Object for Curious {
+    fn resource_version(&self) -> &str {
+        self.version
+    }
+}
+
+impl Drop for Curious {
+    fn drop(&mut self) {
+        if let Some(store) = self.store.get().and_then(Weak::upgrade) {
+            store.count();
+        }
+    }
+}
+
+#[test]
+fn an_object_is_dropped_with_no_lock_held() {
+    let (done, finished) = mpsc::channel();
+    // On a thread of its own, which would be stuck for ever if it met a lock that it holds.
+    std::thread::spawn(move || {
+        let (version, link) = (Arc::new(Mutex::new(Ok("5"))), Arc::new(OnceLock::new()));
+        let (answer, store) = (Arc::clone(&version), Arc::clone(&link));
+        let server = fetch_fn(move |_: &ObjectKey, _: ReadKind| {
+            let outcome: Result<&str, Failure> = *answer.lock().unwrap();
+            ready(outcome.map(|version| Arc::new(Curious { version, store: Arc::clone(&store) })))
+        });
+        let store = Arc::new(TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 0));
+        link.set(Arc::downgrade(&store) as Weak<dyn References>).ok().unwrap();
+        let get =
+            || Pin::new(&mut Box::pin(store.get("a", "x"))).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        store.add_reference("a", "x", "u");
+        for answer in [Ok("5"), Ok("6"), Ok("4"), Err(Failure::NotFound), Ok("1")] {
+            *version.lock().unwrap() = answer;
+            assert!(get());
+        }
+        store.add_reference("a", "x", "u");
+        assert!(get());
+        store.delete_reference("a", "x", "u");
+        store.delete_reference("a", "x", "u");
+        done.send(store.references("a", "x")).unwrap();
+    });
+    assert_eq!(finished.recv_timeout(Duration::from_secs(30)), Ok(0));
 }
 
 #[tokio::test]
