@@ -56,8 +56,8 @@
 //!
 //! # Locks
 //!
-//! One for the records, one for the times of the last relist, one for the queue, none held with another nor over an
-//! `.await`. Relists take turns by a semaphore.
+//! One for the records, one for the times of the last relist, one for the queue, one for the latest events, none held with
+//! another nor over an `.await`. Relists take turns by a semaphore.
 //!
 //! # Example
 //!

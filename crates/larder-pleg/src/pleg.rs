@@ -14,6 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::{PodStatusReader, PodStatusWriter, PodUid};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +35,8 @@ pub struct Pleg<R, C> {
     reader: PodStatusReader<PodStatus, RuntimeError>,
     observer: Arc<dyn PlegObserver>,
     events: broadcast::Sender<Arc<PodLifecycleEvent>>,
+    /// The latest events, for whoever comes later; as many as are kept for subscribers. Sent to these under its lock.
+    recent: Mutex<VecDeque<Arc<PodLifecycleEvent>>>,
     /// The pods whose entries have been written, as they are.
     writes: broadcast::Sender<PodUid>,
     counters: Counters,
@@ -90,6 +93,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             writer,
             observer: Arc::new(NoObserver),
             events: broadcast::Sender::new(options.event_capacity.get()),
+            recent: Mutex::default(),
             writes: broadcast::Sender::new(options.event_capacity.get()),
             counters: Counters::default(),
             queue,
@@ -347,13 +351,25 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             exit_code,
             at,
         };
+        let event = Arc::new(event);
+        let mut recent = self.recent.lock();
+        if recent.len() == self.options.event_capacity.get() {
+            recent.pop_front();
+        }
+        recent.push_back(Arc::clone(&event));
         // Fails only when nobody has subscribed.
-        let _ = self.events.send(Arc::new(event));
+        let _ = self.events.send(event);
     }
 
     /// A stream of the events from now on.
     pub fn subscribe(&self) -> EventReceiver {
         EventReceiver::new(self.events.subscribe(), Arc::clone(&self.counters.events_discarded))
+    }
+
+    /// The latest events, oldest first, as many as are kept for subscribers, and a stream of those that follow them.
+    pub fn subscribe_with_recent(&self) -> (Vec<Arc<PodLifecycleEvent>>, EventReceiver) {
+        let recent = self.recent.lock();
+        (recent.iter().cloned().collect(), self.subscribe())
     }
 
     /// A stream of the pods whose entries in the cache are written from now on, for whoever waits for a pod to change.

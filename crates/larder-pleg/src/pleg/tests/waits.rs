@@ -53,3 +53,41 @@ async fn each_subscriber_gets_every_event_from_its_subscription_on() {
     drop(bench.pleg);
     assert_eq!(late.recv().await, None);
 }
+
+#[tokio::test]
+async fn whoever_comes_late_gets_the_latest_events_and_then_each_once() {
+    let options = PlegOptions { event_capacity: std::num::NonZeroUsize::new(4).unwrap(), ..PlegOptions::default() };
+    let bench = Bench::new(TokioClock::new(), options);
+    let mut pods = Vec::new();
+    for n in 0..6 {
+        pods.push(pod(&format!("u{n}"), &[("c", Running)]));
+        bench.runtime.set(pods.clone());
+        bench.pleg.relist().await;
+    }
+    let (recent, mut then) = bench.pleg.subscribe_with_recent();
+    assert_eq!(recent.iter().map(|event| event.uid.to_string()).collect::<Vec<_>>(), ["u2", "u3", "u4", "u5"]);
+    pods.push(pod("u6", &[("c", Running)]));
+    bench.runtime.set(pods);
+    bench.pleg.relist().await;
+    let Some(Delivery::Event(event)) = then.recv().await else { panic!("no event") };
+    assert_eq!(event.uid, "u6".into());
+    assert_eq!(then.try_recv(), None);
+}
+
+#[tokio::test]
+async fn whoever_watches_a_pod_is_told_of_each_write_of_it_and_of_no_other() {
+    let bench = Bench::new(TokioClock::new(), PlegOptions::default());
+    let mut writes = bench.pleg.watch_writes();
+    let uid = "u".into();
+    bench.runtime.set(vec![pod("v", &[("c", Running)])]);
+    bench.pleg.relist().await;
+    assert_eq!(futures_util::FutureExt::now_or_never(writes.written(&uid)), None);
+    bench.runtime.set(vec![pod("u", &[("c", Running)])]);
+    bench.pleg.relist().await;
+    assert!(writes.written(&uid).await);
+    bench.runtime.set(vec![]);
+    bench.pleg.relist().await;
+    assert!(writes.written(&uid).await, "its removal is a write, too");
+    drop(bench.pleg);
+    assert!(!writes.written(&uid).await);
+}
