@@ -2,6 +2,7 @@
 
 use larder_kube::KubeOptions;
 use larder_pleg::PlegOptions;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,6 +136,9 @@ impl Config {
         pleg.inspection_deadline = Some(Duration::from_secs(10));
         pleg.keep_last_status = true;
         pleg.independent_pods = true;
+        pleg.relist_on_wait = true;
+        // A burst of changes of more pods than that is cheaper to list at once.
+        pleg.relist_queue = const { NonZeroUsize::new(32).unwrap() };
         Self {
             node_name: node_name.into(),
             cluster,

@@ -3,16 +3,22 @@
 //! No label holds a name of an object, a pod or a namespace: their number is not bounded, and a Secret's name is not for
 //! everyone who may scrape.
 
+mod runtime;
+
+pub(crate) use runtime::{Observers, RuntimeMetrics};
+
 use crate::answer::{Answer, Outcome};
 use crate::error::ReadError;
 use crate::fetch_log::FetchObserver;
 use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::ReadKind;
+use larder_pleg::PlegObserver;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -41,13 +47,14 @@ fn seconds_histogram() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// The metrics of the objects, all kinds together.
+/// What is counted as it happens.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     reads: Family<ReadLabels, Counter>,
     fetches: Family<FetchLabels, Counter>,
     fetch_seconds: Family<KindLabel, Histogram, fn() -> Histogram>,
     went_back: Family<KindLabel, Counter>,
+    pleg: PlegMetrics,
 }
 
 impl Metrics {
@@ -57,6 +64,7 @@ impl Metrics {
             fetches: Family::default(),
             fetch_seconds: Family::new_with_constructor(seconds_histogram),
             went_back: Family::default(),
+            pleg: PlegMetrics::new(),
         }
     }
 
@@ -82,6 +90,19 @@ impl Metrics {
             "Objects whose resourceVersion went back and was accepted: the API server's etcd was restored",
             self.went_back.clone(),
         );
+        for (name, help, histogram) in [
+            ("larder_pleg_relist_duration", "How long lists of all pods took", &self.pleg.relist),
+            ("larder_pleg_relist_interval", "The time between two lists of all pods", &self.pleg.interval),
+            ("larder_pleg_pod_relist_duration", "How long lists of a single pod took", &self.pleg.pod_relist),
+            ("larder_pleg_inspection_duration", "How long inspections of a pod took", &self.pleg.inspection),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+        }
+    }
+
+    /// The metrics of the PLEG.
+    pub(crate) fn of_pleg(&self) -> Arc<dyn PlegObserver> {
+        Arc::new(self.pleg.clone())
     }
 
     /// The metrics of one kind.
@@ -126,5 +147,43 @@ impl FetchObserver for ObjectMetrics {
         };
         self.all.fetches.get_or_create(&FetchLabels { kind: self.kind, read, result }).inc();
         self.all.fetch_seconds.get_or_create(&KindLabel { kind: self.kind }).observe(took.as_secs_f64());
+    }
+}
+
+/// How long the PLEG takes; named as the kubelet's, with larder's prefix.
+#[derive(Clone, Debug)]
+struct PlegMetrics {
+    relist: Histogram,
+    interval: Histogram,
+    pod_relist: Histogram,
+    inspection: Histogram,
+}
+
+impl PlegMetrics {
+    fn new() -> Self {
+        Self {
+            relist: seconds_histogram(),
+            interval: seconds_histogram(),
+            pod_relist: seconds_histogram(),
+            inspection: seconds_histogram(),
+        }
+    }
+}
+
+impl PlegObserver for PlegMetrics {
+    fn relist_duration(&self, duration: Duration) {
+        self.relist.observe(duration.as_secs_f64());
+    }
+
+    fn relist_interval(&self, interval: Duration) {
+        self.interval.observe(interval.as_secs_f64());
+    }
+
+    fn pod_relist_duration(&self, duration: Duration) {
+        self.pod_relist.observe(duration.as_secs_f64());
+    }
+
+    fn inspection_duration(&self, duration: Duration, _succeeded: bool) {
+        self.inspection.observe(duration.as_secs_f64());
     }
 }

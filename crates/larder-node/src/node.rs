@@ -13,17 +13,21 @@ use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::CriOptions;
 use larder_kube::source::{self, Held};
-use larder_kube::{Kind, KubeClient, KubeObject, NodeSource, ObjectKind, Pod, PodSource, SourceReader, SourceWriter};
+use larder_kube::{
+    Kind, KubeClient, KubeObject, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader, SourceWriter,
+};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{FreshState, Freshness, ObjectKey, Source};
+use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 mod describe;
+mod gauges;
 
 /// How long after the start a runtime that was not listed yet is nothing to speak of.
 const GRACE: Duration = Duration::from_secs(3);
@@ -57,6 +61,8 @@ pub struct Node {
     registrar: Arc<Registrar>,
     runtime: Option<Arc<RuntimeSide>>,
     metrics: Metrics,
+    /// What the API server said against the node's name or the credentials when it was asked at the start.
+    objection: Arc<OnceLock<String>>,
     tasks: Tasks,
 }
 
@@ -88,9 +94,9 @@ impl Node {
         config.validate()?;
         let clock = MonotonicClock::new();
         let tasks = Tasks::new(token.child_token());
-        let runtime = runtime_side(&config, clock)?.map(Arc::new);
-        let sources = Sources::open(&config, clock).await?;
         let metrics = Metrics::new();
+        let runtime = runtime_side(&config, clock, &metrics)?.map(Arc::new);
+        let sources = Sources::open(&config, clock).await?;
         let name: Arc<str> = config.node_name.as_str().into();
         let cache = |kind: ObjectKind, fetch: ObjectSource| {
             ObjectCache::new(Parts {
@@ -131,8 +137,10 @@ impl Node {
             registrar,
             runtime,
             metrics,
+            objection: Arc::default(),
             tasks,
         };
+        node.ask_for_itself();
         node.run(sources.run, config.policy.fetch_on_reference);
         Ok(Arc::new(node))
     }
@@ -158,6 +166,24 @@ impl Node {
                 tasks.spawn(task, async move { caches.of(kind).keep(KEEP_EVERY, KEEP_DEADLINE, until).await });
             }
         }
+    }
+
+    /// Asks the API server once whether the node is there and these credentials may read it. A node that is not there may
+    /// be about to register, so an objection is told and ends nothing.
+    fn ask_for_itself(&self) {
+        let From::Kube(client) = &self.from else { return };
+        let (client, name, objection) = (client.clone(), Arc::clone(&self.name), Arc::clone(&self.objection));
+        let token = self.tasks.token.clone();
+        self.tasks.fleeting.spawn(async move {
+            match token.run_until_cancelled(client.check_node(&name)).await {
+                Some(Err(error)) => {
+                    tracing::error!(%error, "the API server objects; going on, in case that changes");
+                    let _ = objection.set(error.to_string());
+                }
+                Some(Ok(NodeCheck::Unknown(error))) => tracing::warn!(%error, "the API server cannot be asked yet"),
+                Some(Ok(NodeCheck::Found(_))) | None => {}
+            }
+        });
     }
 
     /// Ends everything, and waits for it.
@@ -342,6 +368,35 @@ impl Node {
         Ok(self.runtime()?.newer_than(uid, min, deadline).await)
     }
 
+    /// Waits, for at most `deadline`, until the pod's status has been written after `min`, or the pod is gone. In contrast to
+    /// [`pod_status_newer_than`](Self::pod_status_newer_than), being confirmed as it was is not enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`pod_status_newer_than`](Self::pod_status_newer_than).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait leaves nothing behind.
+    pub async fn pod_status_changed_after(
+        &self,
+        uid: &PodUid,
+        min: Timestamp,
+        deadline: Duration,
+    ) -> Result<Result<PodStatusRead, WaitError>, ReadError> {
+        Ok(self.runtime()?.changed_after(uid, min, deadline).await)
+    }
+
+    /// The latest lifecycle events of pods, oldest first, and a stream of those that follow. Both are bounded; a reader of
+    /// the stream that is too slow is told how many it has missed.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::NotServed`] without a runtime.
+    pub fn lifecycle_events(&self) -> Result<(Vec<Arc<PodLifecycleEvent>>, EventReceiver), ReadError> {
+        Ok(self.runtime()?.events())
+    }
+
     /// The UID that the container runtime knows the pod of that namespace and name by: the one in the pods' source, or
     /// else the newest one of that name that the runtime has.
     ///
@@ -462,13 +517,20 @@ impl Sources {
     }
 }
 
-fn runtime_side(config: &Config, clock: MonotonicClock) -> Result<Option<RuntimeSide>, StartError> {
+fn runtime_side(config: &Config, clock: MonotonicClock, metrics: &Metrics) -> Result<Option<RuntimeSide>, StartError> {
     let endpoint = match &config.runtime {
         RuntimeEndpoint::None => return Ok(None),
         RuntimeEndpoint::WellKnown => None,
         RuntimeEndpoint::At(endpoint) => Some(endpoint.as_str()),
     };
-    RuntimeSide::new(endpoint, config.pleg.clone(), config.runtime_events, CriOptions::default(), clock)
-        .map(Some)
-        .map_err(StartError::Runtime)
+    RuntimeSide::new(
+        endpoint,
+        config.pleg.clone(),
+        config.runtime_events,
+        CriOptions::default(),
+        clock,
+        metrics.of_pleg(),
+    )
+    .map(Some)
+    .map_err(StartError::Runtime)
 }

@@ -9,16 +9,19 @@
 //!
 //! Every future here can be dropped; a dropped wait leaves nothing behind.
 
+use crate::metrics::{Observers, RuntimeMetrics};
 use crate::report::{ContainerCounts, SourceReport, SourceState};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::{CriError, CriOptions, CriRuntime};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use larder_pleg::{
-    ContainerEvent, ContainerState, EventSource, Pleg, PlegOptions, PodStatus, Runtime, RuntimeCall, RuntimeError,
-    RuntimePod,
+    ContainerEvent, ContainerState, EventReceiver, EventSource, Pleg, PlegObserver, PlegOptions, PlegStats,
+    PodLifecycleEvent, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -79,6 +82,7 @@ impl WaitError {
 /// A runtime that may not be there yet.
 pub(crate) struct LateRuntime {
     options: CriOptions,
+    metrics: Arc<RuntimeMetrics>,
     /// Set at once for an endpoint that is named, else when the first well-known socket is found.
     found: OnceLock<CriRuntime>,
 }
@@ -87,14 +91,15 @@ impl LateRuntime {
     /// # Errors
     ///
     /// If the endpoint that is named cannot be one, or an option cannot work.
-    fn new(endpoint: Option<&str>, options: CriOptions) -> Result<Self, CriError> {
+    fn new(endpoint: Option<&str>, options: CriOptions, metrics: Arc<RuntimeMetrics>) -> Result<Self, CriError> {
         options.validate()?;
         let found = OnceLock::new();
         if let Some(endpoint) = endpoint {
-            let runtime = CriRuntime::new(larder_cri::parse_endpoint(endpoint)?, options.clone())?;
+            let endpoint = larder_cri::parse_endpoint(endpoint)?;
+            let runtime = CriRuntime::with_observer(endpoint, options.clone(), metrics.clone())?;
             let _ = found.set(runtime);
         }
-        Ok(Self { options, found })
+        Ok(Self { options, metrics, found })
     }
 
     async fn get(&self, call: &'static str) -> Result<&CriRuntime, RuntimeError> {
@@ -114,8 +119,8 @@ impl LateRuntime {
                 sockets.join(", ")
             )));
         };
-        let runtime =
-            CriRuntime::new(endpoint, self.options.clone()).map_err(|error| unavailable(error.to_string()))?;
+        let runtime = CriRuntime::with_observer(endpoint, self.options.clone(), self.metrics.clone())
+            .map_err(|error| unavailable(error.to_string()))?;
         Ok(self.found.get_or_init(|| runtime))
     }
 
@@ -142,7 +147,7 @@ impl Runtime for LateRuntime {
 impl EventSource for LateRuntime {
     fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
         let open = async move { self.get("GetContainerEvents").await.map(EventSource::events) };
-        stream::once(open).try_flatten()
+        stream::once(open).try_flatten().inspect_ok(|event| self.metrics.runtime_event(event))
     }
 }
 
@@ -155,6 +160,56 @@ pub(crate) struct RuntimeSide {
     relist_period: Duration,
     /// Whether the runtime's events are followed.
     events: bool,
+    metrics: Arc<RuntimeMetrics>,
+    attempts: Arc<Attempts>,
+    /// Waits for a change that are open; those for something newer are counted by the cache. A plain count: relaxed.
+    waits_for_change: AtomicUsize,
+}
+
+/// Notes when the last attempt to list all pods ended, with or without success, and passes every measurement on.
+struct Attempts {
+    clock: MonotonicClock,
+    ended_at: Mutex<Option<Timestamp>>,
+    next: Observers,
+}
+
+impl PlegObserver for Attempts {
+    fn relist_duration(&self, duration: Duration) {
+        *self.ended_at.lock() = Some(self.clock.now());
+        self.next.relist_duration(duration);
+    }
+
+    fn relist_interval(&self, interval: Duration) {
+        self.next.relist_interval(interval);
+    }
+
+    fn pod_relist_duration(&self, duration: Duration) {
+        self.next.pod_relist_duration(duration);
+    }
+
+    fn inspection_duration(&self, duration: Duration, succeeded: bool) {
+        self.next.inspection_duration(duration, succeeded);
+    }
+
+    fn event_answered(&self, duration: Duration) {
+        self.next.event_answered(duration);
+    }
+}
+
+/// Counts a wait for as long as it is open.
+struct OpenWait<'a>(&'a AtomicUsize);
+
+impl<'a> OpenWait<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for OpenWait<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl RuntimeSide {
@@ -169,12 +224,23 @@ impl RuntimeSide {
         events: bool,
         cri: CriOptions,
         clock: MonotonicClock,
+        observer: Arc<dyn PlegObserver>,
     ) -> Result<Self, String> {
-        let late = Arc::new(LateRuntime::new(endpoint, cri).map_err(|error| error.to_string())?);
+        let metrics = Arc::new(RuntimeMetrics::new(clock));
+        let late = LateRuntime::new(endpoint, cri, Arc::clone(&metrics)).map_err(|error| error.to_string())?;
+        let late = Arc::new(late);
         let (writer, reader) = pod_status_cache(Options::default());
         let relist_period = options.relist_period;
         let pleg = Pleg::new(Arc::clone(&late), clock, writer, options).map_err(|error| error.to_string())?;
-        Ok(Self { clock, late, pleg, reader, relist_period, events })
+        let next = Observers { pleg: observer, runtime: Arc::clone(&metrics) };
+        let attempts = Arc::new(Attempts { clock, ended_at: Mutex::default(), next });
+        let pleg = pleg.with_observer(Arc::clone(&attempts) as _);
+        let waits_for_change = AtomicUsize::new(0);
+        Ok(Self { clock, late, pleg, reader, relist_period, events, metrics, attempts, waits_for_change })
+    }
+
+    pub(crate) fn metrics(&self) -> &RuntimeMetrics {
+        &self.metrics
     }
 
     /// Relists, and follows the runtime's events, until the token is cancelled.
@@ -221,9 +287,13 @@ impl RuntimeSide {
     ) -> Result<PodStatusRead, WaitError> {
         let sleep = tokio::time::sleep(deadline);
         match self.reader.get_newer_than_or(uid.clone(), min, sleep).await {
-            Ok(entry) => Ok(self.complete(&entry, self.reader.times(uid))),
+            Ok(entry) => {
+                self.metrics.wait_ended("answered");
+                Ok(self.complete(&entry, self.reader.times(uid)))
+            }
             Err(error) => {
                 let is_over = error.is_writer_gone();
+                self.metrics.wait_ended(if is_over { "ending" } else { "deadline" });
                 let last_known = Box::new(self.complete(error.last_known(), self.reader.times(uid)));
                 if is_over {
                     return Err(WaitError::Ending { last_known });
@@ -233,6 +303,54 @@ impl RuntimeSide {
                 Err(WaitError::DeadlineExceeded { why, last_known })
             }
         }
+    }
+
+    /// Waits until the pod's status has been written after `min`, or the pod is gone.
+    pub(crate) async fn changed_after(
+        &self,
+        uid: &PodUid,
+        min: Timestamp,
+        deadline: Duration,
+    ) -> Result<PodStatusRead, WaitError> {
+        let _open = OpenWait::new(&self.waits_for_change);
+        // Before the first look, so that no write is missed.
+        let mut writes = self.pleg.watch_writes();
+        let first = self.read(uid);
+        if first.modified.is_some_and(|modified| modified > min) {
+            self.metrics.wait_ended("answered");
+            return Ok(first);
+        }
+        let changed = async {
+            while writes.written(uid).await {
+                let read = self.read(uid);
+                if !read.is_there || read.modified.is_some_and(|modified| modified > min) {
+                    return Some(read);
+                }
+            }
+            None
+        };
+        let last_known = || Box::new(self.read(uid));
+        match tokio::time::timeout(deadline, changed).await {
+            Ok(Some(read)) => {
+                self.metrics.wait_ended("answered");
+                Ok(read)
+            }
+            Ok(None) => {
+                self.metrics.wait_ended("ending");
+                Err(WaitError::Ending { last_known: last_known() })
+            }
+            Err(_) => {
+                self.metrics.wait_ended("deadline");
+                let last_known = last_known();
+                let why = last_known.why.clone().unwrap_or_else(|| "nothing has changed".to_owned());
+                Err(WaitError::DeadlineExceeded { why, last_known })
+            }
+        }
+    }
+
+    /// The latest lifecycle events, and a stream of those that follow.
+    pub(crate) fn events(&self) -> (Vec<Arc<PodLifecycleEvent>>, EventReceiver) {
+        self.pleg.subscribe_with_recent()
     }
 
     fn complete(&self, entry: &Entry<PodStatus, RuntimeError>, times: EntryTimes) -> PodStatusRead {
@@ -257,13 +375,16 @@ impl RuntimeSide {
         let now = self.clock.now();
         let (relisted, failed) = self.pleg.last_relist();
         let since = relisted.unwrap_or(now);
-        if let Some(error) = failed {
+        // The pod alone may have been looked at since the last attempt to list all.
+        let attempted = *self.attempts.ended_at.lock();
+        let known_apart = times.latest().filter(|at| Some(*at) > attempted && !self.is_late(*at));
+        if let (Some(error), None) = (failed, known_apart) {
             return (stale(since, error.kind()), Some(error.to_string()));
         }
         if let Some(error) = entry.error() {
             return (stale(times.modified.unwrap_or(since), error.kind()), Some(error.to_string()));
         }
-        if let Some(overdue) = self.overdue() {
+        if let (Some(overdue), None) = (self.overdue(), known_apart) {
             return (stale(since, "timeout"), Some(overdue));
         }
         (FreshState::Fresh, None)
@@ -271,9 +392,14 @@ impl RuntimeSide {
 
     /// That a relist should have ended by now, and has not.
     fn overdue(&self) -> Option<String> {
-        let ago = self.clock.now().saturating_duration_since(self.pleg.last_relist().0?);
-        (ago > self.relist_period + LATENESS)
-            .then(|| format!("the container runtime's answer is overdue: the last one was {} s ago", ago.as_secs()))
+        let last = self.pleg.last_relist().0.filter(|last| self.is_late(*last))?;
+        let ago = self.clock.now().saturating_duration_since(last).as_secs();
+        Some(format!("the container runtime's answer is overdue: the last one was {ago} s ago"))
+    }
+
+    /// Whether something newer than what was known at that time should be known by now.
+    fn is_late(&self, at: Timestamp) -> bool {
+        self.clock.now().saturating_duration_since(at) > self.relist_period + LATENESS
     }
 
     /// Whether all pods have been listed at least once.
@@ -290,8 +416,13 @@ impl RuntimeSide {
         self.pleg.health().map_err(|error| error.to_string())
     }
 
+    pub(crate) fn stats(&self) -> PlegStats {
+        self.pleg.stats()
+    }
+
+    /// Waits that are open, for something newer and for a change.
     pub(crate) fn open_waits(&self) -> usize {
-        self.reader.open_waits()
+        self.reader.open_waits() + self.waits_for_change.load(Ordering::Relaxed)
     }
 
     pub(crate) fn report(&self) -> SourceReport {

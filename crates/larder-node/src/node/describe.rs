@@ -1,4 +1,4 @@
-//! How a node's larder is doing: the report, the checks behind `/livez` and `/readyz`, and the metrics.
+//! How a node's larder is doing: the report, and the checks behind `/livez` and `/readyz`.
 
 use super::{From, Node};
 use crate::error::ReadError;
@@ -9,12 +9,6 @@ use larder_clock::MonotonicClock;
 use larder_kube::source::Held;
 use larder_kube::{Kind, ObjectKind, SourceReader};
 use larder_objects::ObjectState;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::{Registry, Unit};
-use std::fmt;
-use std::sync::{Arc, Weak};
 
 impl Node {
     /// How this larder is doing. Nothing is asked of any source for it.
@@ -176,9 +170,18 @@ impl Node {
         if let From::Manifests { reader, .. } = &self.from {
             degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
         }
-        if let (From::Kube(_), Err(ReadError::NotFound { key, .. })) = (&self.from, self.get_node(&self.name)) {
-            degraded
-                .push(format!("node: the API server has no node \"{}\": check --node-name (NODE_NAME)", key.name()));
+        if matches!(self.from, From::Kube(_))
+            && let Err(error) = self.get_node(&self.name)
+        {
+            match (self.objection.get(), error) {
+                (Some(objection), _) => degraded.push(objection.clone()),
+                (None, ReadError::NotFound { key, .. }) => {
+                    let name = key.name();
+                    degraded.push(format!("node {name}: the API server has none; check --node-name (NODE_NAME)"));
+                }
+                // The source's own line says it.
+                _ => {}
+            }
         }
         degraded.extend(self.registrar.unreadable());
         for cache in self.caches.both() {
@@ -195,12 +198,6 @@ impl Node {
         degraded.extend(self.tasks.ended().iter().map(|name| format!("the task '{name}' has ended: restart larder")));
         degraded
     }
-
-    /// Adds what this node's larder counts and measures to a registry of metrics.
-    pub fn register_metrics(self: &Arc<Self>, registry: &mut Registry) {
-        self.metrics.register(registry);
-        registry.register_collector(Box::new(Gauges(Arc::downgrade(self))));
-    }
 }
 
 fn not_synced<T: Held>(reader: &SourceReader<T>) -> Option<String> {
@@ -212,95 +209,4 @@ fn not_synced<T: Held>(reader: &SourceReader<T>) -> Option<String> {
 fn first_and_count<T>(mut all: impl Iterator<Item = T>) -> Option<(T, usize)> {
     let first = all.next()?;
     Some((first, all.count()))
-}
-
-/// What is read off at each scrape. Weak, so that a registry does not keep a node alive.
-struct Gauges(Weak<Node>);
-
-impl fmt::Debug for Gauges {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Gauges")
-    }
-}
-
-impl Collector for Gauges {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let Some(node) = self.0.upgrade() else { return Ok(()) };
-        let report = node.report();
-        let mut one = |name: &str, help: &str, unit: Option<&Unit>, values: &[(Labels<'_>, Value)]| {
-            let kind = ConstGauge::new(0_u64).metric_type();
-            let mut metric = encoder.encode_descriptor(name, help, unit, kind)?;
-            for (labels, value) in values {
-                let metric = metric.encode_family(labels)?;
-                match value {
-                    Value::Count(count) => ConstGauge::new(*count).encode(metric)?,
-                    Value::Seconds(seconds) => ConstGauge::new(*seconds).encode(metric)?,
-                }
-            }
-            Ok::<(), fmt::Error>(())
-        };
-        one("larder_pods", "Pods of this node", None, &[(&[], Value::Count(report.counts.pods))])?;
-        let registered = Value::Count(report.counts.pods_registered);
-        one("larder_pods_registered", "Pods whose objects are held", None, &[(&[], registered)])?;
-        let objects = [("secrets", report.counts.secrets), ("configmaps", report.counts.config_maps)];
-        let states: Vec<[(&str, &str); 2]> = objects
-            .iter()
-            .flat_map(|(kind, _)| {
-                ["fresh", "due", "stale", "absent", "unknown"].map(|state| [("kind", *kind), ("state", state)])
-            })
-            .collect();
-        let values = objects.iter().flat_map(|(_, counts)| {
-            [counts.fresh, counts.due, counts.stale, counts.absent, counts.unknown].map(Value::Count)
-        });
-        let objects: Vec<(Labels<'_>, Value)> = states.iter().map(|labels| &labels[..]).zip(values).collect();
-        one("larder_objects", "Objects that pods of this node refer to, by kind and state", None, &objects)?;
-        let containers = report.counts.containers;
-        one(
-            "larder_containers",
-            "Containers as the runtime has them, by state",
-            None,
-            &[
-                (&[("state", "running")], Value::Count(containers.running)),
-                (&[("state", "exited")], Value::Count(containers.exited)),
-                (&[("state", "created")], Value::Count(containers.created)),
-                (&[("state", "unknown")], Value::Count(containers.unknown)),
-            ],
-        )?;
-        let waits = Value::Count(report.counts.open_waits);
-        one("larder_pod_status_open_waits", "Newer-than waits that are open", None, &[(&[], waits)])?;
-        let labels: Vec<[(&str, &str); 1]> =
-            report.sources.iter().map(|source| [("source", source.name.as_str())]).collect();
-        let with_labels = || labels.iter().map(|labels| &labels[..]).zip(&report.sources);
-        let up: Vec<(Labels<'_>, Value)> = with_labels()
-            .filter(|(_, source)| !matches!(source.state, SourceState::Off | SourceState::Idle))
-            .map(|(labels, source)| (labels, Value::Count(u64::from(source.state == SourceState::Ok))))
-            .collect();
-        one("larder_source_up", "Whether a source answers", None, &up)?;
-        let ages: Vec<(Labels<'_>, Value)> =
-            with_labels().filter_map(|(labels, source)| Some((labels, Value::Seconds(source.age_seconds?)))).collect();
-        let help = "How long ago a source last said anything";
-        one("larder_source_age", help, Some(&Unit::Seconds), &ages)?;
-        let degraded = Value::Count(u64::from(!report.degraded.is_empty()));
-        one(
-            "larder_degraded",
-            "Whether something is not as it should be; larder status says what",
-            None,
-            &[(&[], degraded)],
-        )?;
-        one(
-            "larder_build_info",
-            "The version, as a label",
-            None,
-            &[(&[("version", report.version.as_str())], Value::Count(1))],
-        )
-    }
-}
-
-type Labels<'a> = &'a [(&'a str, &'a str)];
-
-/// The value of a gauge.
-#[derive(Clone, Copy)]
-enum Value {
-    Count(u64),
-    Seconds(f64),
 }

@@ -1,0 +1,133 @@
+//! What is measured of the container runtime and the PLEG, named as the kubelet names it where it means the same.
+
+use super::seconds_histogram;
+use larder_clock::{Clock as _, MonotonicClock};
+use larder_cri::CriObserver;
+use larder_pleg::{ContainerEvent, PlegObserver};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    call: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabel {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+/// The metrics of the runtime's side; clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct RuntimeMetrics {
+    clock: MonotonicClock,
+    event_latency: Histogram,
+    event_answered: Histogram,
+    events: Family<KindLabel, Counter>,
+    waits: Family<ReasonLabel, Counter>,
+    calls: Family<CallLabels, Histogram, fn() -> Histogram>,
+}
+
+impl RuntimeMetrics {
+    pub(crate) fn new(clock: MonotonicClock) -> Self {
+        Self {
+            clock,
+            event_latency: seconds_histogram(),
+            event_answered: seconds_histogram(),
+            events: Family::default(),
+            waits: Family::default(),
+            calls: Family::new_with_constructor(seconds_histogram),
+        }
+    }
+
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let mut seconds = |name: &str, help: &str, histogram: &Histogram| {
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+        };
+        seconds(
+            "larder_evented_pleg_connection_latency",
+            "How old the container runtime's events were when they arrived, by its own time",
+            &self.event_latency,
+        );
+        seconds(
+            "larder_pleg_event_answer_duration",
+            "How long after the arrival of the runtime's event its pod was up to date and its waits were answered",
+            &self.event_answered,
+        );
+        registry.register(
+            "larder_runtime_events_by_kind",
+            "Events of the container runtime, by kind: created, started, stopped, deleted, unknown",
+            self.events.clone(),
+        );
+        registry.register(
+            "larder_pod_status_waits",
+            "Waits that have ended, by reason: answered, deadline, ending",
+            self.waits.clone(),
+        );
+        registry.register_with_unit(
+            "larder_cri_call_duration",
+            "How long calls to the container runtime took, by call and result",
+            Unit::Seconds,
+            self.calls.clone(),
+        );
+    }
+
+    /// A wait has ended, for that reason.
+    pub(crate) fn wait_ended(&self, reason: &'static str) {
+        self.waits.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// An event of the runtime has arrived.
+    pub(crate) fn runtime_event(&self, event: &ContainerEvent) {
+        self.events.get_or_create(&KindLabel { kind: event.kind.as_str() }).inc();
+        if event.created_at > 0 {
+            let happened = self.clock.from_wall_time(event.created_at.into());
+            self.event_latency.observe(self.clock.now().saturating_duration_since(happened).as_secs_f64());
+        }
+    }
+}
+
+/// What the PLEG measures, handed to whoever measures the lists and inspections, and the answers to events.
+pub(crate) struct Observers {
+    pub(crate) pleg: Arc<dyn PlegObserver>,
+    pub(crate) runtime: Arc<RuntimeMetrics>,
+}
+
+impl PlegObserver for Observers {
+    fn relist_duration(&self, duration: Duration) {
+        self.pleg.relist_duration(duration);
+    }
+
+    fn relist_interval(&self, interval: Duration) {
+        self.pleg.relist_interval(interval);
+    }
+
+    fn pod_relist_duration(&self, duration: Duration) {
+        self.pleg.pod_relist_duration(duration);
+    }
+
+    fn inspection_duration(&self, duration: Duration, succeeded: bool) {
+        self.pleg.inspection_duration(duration, succeeded);
+    }
+
+    fn event_answered(&self, duration: Duration) {
+        self.runtime.event_answered.observe(duration.as_secs_f64());
+    }
+}
+
+impl CriObserver for RuntimeMetrics {
+    fn call(&self, name: &'static str, outcome: &'static str, duration: Duration) {
+        self.calls.get_or_create(&CallLabels { call: name, result: outcome }).observe(duration.as_secs_f64());
+    }
+}
