@@ -1,105 +1,11 @@
 //! The lock and the map of the cache, and what stands in for them under shuttle's scheduler.
 
 #[cfg(not(shuttle))]
+mod ordinary;
+#[cfg(shuttle)]
+mod scheduled;
+
+#[cfg(not(shuttle))]
 pub(crate) use ordinary::{Mutex, Pin, StatusMap};
 #[cfg(shuttle)]
 pub(crate) use scheduled::{Mutex, Pin, StatusMap};
-
-#[cfg(not(shuttle))]
-mod ordinary {
-    use crate::PodUid;
-    use foldhash::fast::RandomState;
-    pub(crate) use parking_lot::Mutex;
-
-    /// Values by pod, read without waiting whatever a writer does.
-    pub(crate) struct StatusMap<V>(papaya::HashMap<PodUid, V, RandomState>);
-
-    impl<V> StatusMap<V> {
-        pub(crate) fn new() -> Self {
-            // Those who write have a lock of their own, so nobody waits for a resize. One that was spread over later writes
-            // would have readers look into two tables until these come.
-            let resize_mode = papaya::ResizeMode::Blocking;
-            let map = papaya::HashMap::builder().hasher(RandomState::default()).resize_mode(resize_mode);
-            Self(map.build())
-        }
-
-        /// Pins the map: what the calls on it replace or remove is dropped at the earliest when the pin is.
-        pub(crate) fn pin(&self) -> Pin<'_, V> {
-            Pin(self.0.pin())
-        }
-    }
-
-    pub(crate) struct Pin<'m, V>(papaya::HashMapRef<'m, PodUid, V, RandomState, papaya::LocalGuard<'m>>);
-
-    impl<V> Pin<'_, V> {
-        #[inline]
-        pub(crate) fn read<T>(&self, uid: &PodUid, read: impl FnOnce(Option<&V>) -> T) -> T {
-            read(self.0.get(uid))
-        }
-
-        pub(crate) fn insert(&self, uid: PodUid, value: V) {
-            self.0.insert(uid, value);
-        }
-
-        pub(crate) fn remove(&self, uid: &PodUid) {
-            self.0.remove(uid);
-        }
-
-        pub(crate) fn uids(&self) -> Vec<PodUid> {
-            self.0.keys().cloned().collect()
-        }
-    }
-}
-
-#[cfg(shuttle)]
-mod scheduled {
-    use crate::PodUid;
-    use shuttle::sync;
-    use std::collections::HashMap;
-    use std::sync::PoisonError;
-
-    pub(crate) struct Mutex<T>(sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(sync::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> sync::MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
-
-    /// A map under a lock: each call is one step that the scheduler can put before or after any other.
-    pub(crate) struct StatusMap<V>(Mutex<HashMap<PodUid, V, foldhash::fast::FixedState>>);
-
-    impl<V> StatusMap<V> {
-        pub(crate) fn new() -> Self {
-            Self(Mutex::new(HashMap::default()))
-        }
-
-        pub(crate) fn pin(&self) -> Pin<'_, V> {
-            Pin(self)
-        }
-    }
-
-    pub(crate) struct Pin<'m, V>(&'m StatusMap<V>);
-
-    impl<V> Pin<'_, V> {
-        pub(crate) fn read<T>(&self, uid: &PodUid, read: impl FnOnce(Option<&V>) -> T) -> T {
-            read(self.0.0.lock().get(uid))
-        }
-
-        pub(crate) fn insert(&self, uid: PodUid, value: V) {
-            self.0.0.lock().insert(uid, value);
-        }
-
-        pub(crate) fn remove(&self, uid: &PodUid) {
-            self.0.0.lock().remove(uid);
-        }
-
-        pub(crate) fn uids(&self) -> Vec<PodUid> {
-            self.0.0.lock().keys().cloned().collect()
-        }
-    }
-}
