@@ -32,7 +32,7 @@ use std::hash::{BuildHasher, Hasher};
 #[cfg(not(shuttle))]
 const SHARDS: u64 = 16;
 #[cfg(shuttle)]
-const SHARDS: u64 = 1;
+const SHARDS: u64 = 2;
 const SHARD_SHIFT: u32 = 40;
 
 /// The objects of one kind that the registered pods refer to.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const SHARDS: u64 = 64;
 /// Threads do meet where a test explores how.
 #[cfg(shuttle)]
-const SHARDS: u64 = 1;
+const SHARDS: u64 = 2;
 
 /// The referenced objects of a store.
 pub(super) struct Registry<O, E> {
