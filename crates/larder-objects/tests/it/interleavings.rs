@@ -170,7 +170,9 @@ fn a_read_is_as_new_as_a_reference_added_before_it() {
                 assert_eq!(version(block_on(store.get("a", "x"))), 2);
             })
         };
-        readers.into_iter().for_each(|reader| assert!(version(reader.join().unwrap()) <= 2));
+        for reader in readers {
+            assert!(version(reader.join().unwrap()) <= 2);
+        }
         later.join().unwrap();
         assert_eq!(version(block_on(store.get("a", "x"))), 2);
         // One for each generation.
@@ -184,7 +186,9 @@ fn readers_share_a_fetch() {
         let server = Server::new(Ok(1));
         let store = store(&server, HOUR);
         let readers = [read(&store), read(&store), read(&store)];
-        readers.into_iter().for_each(|reader| assert_eq!(version(reader.join().unwrap()), 1));
+        for reader in readers {
+            assert_eq!(version(reader.join().unwrap()), 1);
+        }
         assert_eq!(server.fetches(), 1);
     });
 }
@@ -197,7 +201,9 @@ fn a_reader_that_leaves_while_it_fetches_strands_nobody() {
             let store = store(&server, HOUR);
             let leaving = read_and_leave(&store, polls);
             let readers = [read(&store), read(&store)];
-            readers.into_iter().for_each(|reader| assert_eq!(version(reader.join().unwrap()), 1));
+            for reader in readers {
+                assert_eq!(version(reader.join().unwrap()), 1);
+            }
             leaving.join().unwrap();
             assert_eq!(server.most_open(), 1);
             // One more where it left before anybody else had come.
@@ -214,7 +220,9 @@ fn readers_that_all_leave_leave_nothing_behind() {
         let server = Server::new(Ok(1));
         let store = store(&server, HOUR);
         let leaving = [read_and_leave(&store, 1), read_and_leave(&store, 1), read_and_leave(&store, 2)];
-        leaving.into_iter().for_each(|reader| reader.join().unwrap());
+        for reader in leaving {
+            reader.join().unwrap();
+        }
         assert_eq!(server.most_open(), 1);
         assert!(!store.snapshot()[0].fetching);
         assert_eq!(version(block_on(store.get("a", "x"))), 1);
@@ -227,7 +235,9 @@ fn without_a_ttl_each_reader_fetches_one_after_another() {
         let server = Server::new(Ok(1));
         let store = store(&server, 0);
         let readers = [read(&store), read(&store), read(&store)];
-        readers.into_iter().for_each(|reader| assert_eq!(version(reader.join().unwrap()), 1));
+        for reader in readers {
+            assert_eq!(version(reader.join().unwrap()), 1);
+        }
         assert_eq!((server.fetches(), server.most_open()), (3, 1));
     });
 }
@@ -258,8 +268,12 @@ fn failing_readers_of_which_some_leave() {
         let store = store(&server, HOUR);
         let leaving = [read_and_leave(&store, 1), read_and_leave(&store, 2)];
         let readers = [read(&store), read(&store)];
-        readers.into_iter().for_each(|reader| assert!(reader.join().unwrap().unwrap_err().is_fetch_failed()));
-        leaving.into_iter().for_each(|reader| reader.join().unwrap());
+        for reader in readers {
+            assert!(reader.join().unwrap().unwrap_err().is_fetch_failed());
+        }
+        for reader in leaving {
+            reader.join().unwrap();
+        }
         assert_eq!(server.most_open(), 1);
         // The server is back, and nothing of the failures is left.
         server.set(Ok(1));
@@ -351,7 +365,9 @@ fn pods_that_come_and_go_while_others_read() {
                 assert!(answer.is_ok() || answer.unwrap_err().is_not_registered());
             }),
         ];
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!((pods.references("a", "x"), pods.references("a", "y")), (0, 1));
         assert!(block_on(pods.get_object("a", "x")).unwrap_err().is_not_registered());
     });
@@ -372,7 +388,9 @@ fn one_pod_registered_and_unregistered_by_several_threads() {
                 }
             })
         });
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         // It was registered last as `x`, or not at all.
         let registered = pods.is_registered(PodIdentity { namespace: "a", name: "pod", uid: "u" });
         assert_eq!((pods.references("a", "x"), pods.references("a", "y")), (usize::from(registered), 0));
