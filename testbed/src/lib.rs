@@ -13,8 +13,10 @@
 
 pub mod audit;
 pub mod credentials;
+pub mod events;
 pub mod image;
 pub mod pods;
+pub mod pods_api;
 pub mod poll;
 pub mod process;
 pub mod programs;

@@ -2,6 +2,7 @@
 
 mod checkout;
 mod differential;
+mod exit_latency;
 mod mutants;
 mod readme;
 mod shell;
@@ -34,6 +35,8 @@ enum Command {
     Differential(differential::Arguments),
     /// Change the caches' code one place at a time, and see whether the tests notice.
     Mutants(mutants::Arguments),
+    /// How soon larder and a kubelet beside it know that a container has ended, on a real node.
+    ExitLatency(exit_latency::Arguments),
     /// What larder's caches and the kubelet's own take for the same work, side by side.
     Versus(versus::Arguments),
 }
@@ -55,6 +58,7 @@ fn run(command: Command) -> Result<()> {
         Command::Testbed(arguments) => testbed::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
+        Command::ExitLatency(arguments) => exit_latency::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
     }
 }

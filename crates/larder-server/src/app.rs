@@ -4,7 +4,7 @@ use crate::error::ApiError;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
 use crate::peer::Peer;
-use crate::{health, kube_api, local_api};
+use crate::{events, health, kube_api, local_api};
 use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Query, Request, State};
 use axum::middleware::{self, Next};
@@ -49,6 +49,7 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .route("/larder/v1/objects/{kind}", get(local_api::list_entries))
         .route("/larder/v1/objects/{kind}/{namespace}/{name}", get(local_api::get_entry))
         .route("/larder/v1/pods", get(local_api::list_pod_statuses))
+        .route("/larder/v1/events", get(events::lifecycle))
         .route("/larder/v1/pods/{uid}/status", get(local_api::pod_status))
         .route("/larder/v1/namespaces/{namespace}/pods/{name}/status", get(local_api::pod_status_by_name))
         .merge(health_routes())

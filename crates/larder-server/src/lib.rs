@@ -38,6 +38,7 @@ mod app;
 mod body;
 pub mod cache_status;
 mod error;
+mod events;
 mod freshness;
 mod health;
 mod kube_api;

@@ -12,6 +12,7 @@ use crate::wire::{
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
 use larder_kube::Kind;
 use larder_node::{PodStatusRead, ReadError, Report, SourceState, WaitError};
 use larder_objects::ObjectKey;
@@ -126,7 +127,7 @@ pub(crate) async fn pod_status_by_name(
     read_status(&app, &uid, Some((&namespace, &name)), &params).await
 }
 
-/// The pod's status: at once, or as of a time after `newerThan`.
+/// The pod's status: at once, as of a time after `newerThan`, or once it has been written after `changedAfter`.
 async fn read_status(
     app: &App,
     uid: &PodUid,
@@ -134,16 +135,22 @@ async fn read_status(
     params: &Params,
 ) -> Result<Response, ApiError> {
     let timeout = params.duration("timeout", WAIT_TIMEOUT, WAIT_TIMEOUT_BOUNDS)?;
-    let read = match params.instant("newerThan")? {
-        None => app.node.pod_status(uid)?,
-        Some(newer_than) => {
-            let min = app.node.from_wall_time(newer_than);
-            let wait = app.node.pod_status_newer_than(uid, min, timeout);
-            tokio::select! {
-                result = wait => result?.map_err(|error| wait_error(app, &error))?,
-                () = app.ending.cancelled() => return Err(ApiError::Ending),
-            }
+    let min = |nanoseconds| app.node.from_wall_time(nanoseconds);
+    let wait = match (params.instant("newerThan")?, params.instant("changedAfter")?) {
+        (None, None) => None,
+        (Some(time), None) => Some(app.node.pod_status_newer_than(uid, min(time), timeout).boxed()),
+        (None, Some(time)) => Some(app.node.pod_status_changed_after(uid, min(time), timeout).boxed()),
+        (Some(_), Some(_)) => {
+            let problem = "cannot be combined with newerThan".to_owned();
+            return Err(ApiError::bad_parameter("changedAfter", params.text("changedAfter").unwrap_or(""), problem));
         }
+    };
+    let read = match wait {
+        None => app.node.pod_status(uid)?,
+        Some(wait) => tokio::select! {
+            result = wait => result?.map_err(|error| wait_error(app, &error))?,
+            () = app.ending.cancelled() => return Err(ApiError::Ending),
+        },
     };
     let read = if read.is_there { read } else { absent_from_runtime(app, pod, read)? };
     let body = Json(answer(app, &read));
@@ -181,7 +188,7 @@ fn wait_error(app: &App, error: &WaitError) -> ApiError {
     }
 }
 
-fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
+pub(crate) fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
     let node = &app.node;
     let uid = read.uid.to_string();
     let status = read.status.as_deref();

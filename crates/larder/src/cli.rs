@@ -1,7 +1,7 @@
 //! The command line: which commands there are, and what they share.
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Keeps close to a node what its workloads and agents read again and again.
@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Ps(crate::ps::Args),
     /// Wait until a pod is in a state, or its status is newer than a time
     Wait(crate::wait::Args),
+    /// Show what happens to the containers of this node
+    Events(crate::events::Args),
     /// Show the daemon's sources, the age of each, counts, and whether it is degraded
     Status(crate::status::Args),
     /// Run a trace on the caches in virtual time
@@ -35,6 +37,27 @@ pub(crate) enum Command {
     Completion(crate::completion::Args),
 }
 
+impl Cli {
+    /// The process's command line; one that makes no sense ends it, as does a plea for help.
+    pub(crate) fn of_process() -> Self {
+        let mut command = command();
+        let matches = command.get_matches_mut();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+}
+
+/// The definition, with each usage line as it is: clap would add to it, after a mistake, what the environment sets.
+fn command() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    for each in command.get_subcommands_mut() {
+        let usage = each.render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ").to_owned();
+        *each = each.clone().override_usage(usage);
+    }
+    command
+}
+
 /// Runs the command; its exit code, or the error that ended it.
 pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
@@ -42,6 +65,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Get(args) => block_on(crate::get::main(args)),
         Command::Ps(args) => block_on(crate::ps::main(args)),
         Command::Wait(args) => block_on(crate::wait::main(args)),
+        Command::Events(args) => block_on(crate::events::main(args)),
         Command::Status(args) => block_on(crate::status::main(args)),
         Command::Replay(args) => crate::replay::main(args),
         #[cfg(feature = "demo")]

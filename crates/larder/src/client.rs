@@ -176,6 +176,54 @@ impl Client {
         Err(Error::Server { status: Box::new(status) })
     }
 
+    /// Asks for lines, and hands each to `take` as it comes, until `take` says that it is enough or the daemon ends them.
+    pub(crate) async fn lines(
+        &self,
+        query: &Query,
+        mut take: impl FnMut(&[u8]) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|source| Error::Unreachable { socket: self.socket.clone(), source })?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
+        let request = Request::get(query.target())
+            .header(header::HOST, "larder")
+            .header(header::USER_AGENT, concat!("larder/", env!("CARGO_PKG_VERSION")))
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| self.broken(&error))?;
+        let reading = async {
+            let response = sender.send_request(request).await.map_err(|error| self.broken(&error))?;
+            let code = response.status();
+            let mut body = response.into_body();
+            if !code.is_success() {
+                let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| self.broken(&error))?;
+                let status = serde_json::from_slice::<Status>(&body.to_bytes());
+                let status = status.map_err(|_| self.broken(&format!("HTTP {code}")))?;
+                return Err(Error::Server { status: Box::new(status) }.into());
+            }
+            let mut left = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| self.broken(&error))?;
+                left.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
+                let Some(end) = left.iter().rposition(|byte| *byte == b'\n') else { continue };
+                for line in left[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                    if !take(line)? {
+                        return Ok(());
+                    }
+                }
+                left.drain(..=end);
+            }
+            Ok(())
+        };
+        let mut connection = std::pin::pin!(connection);
+        let mut reading = std::pin::pin!(reading);
+        tokio::select! {
+            read = &mut reading => read,
+            _ = &mut connection => reading.await,
+        }
+    }
+
     async fn exchange(&self, query: &Query) -> Result<(StatusCode, Reply), Error> {
         let stream = UnixStream::connect(&self.socket)
             .await

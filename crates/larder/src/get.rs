@@ -3,7 +3,7 @@
 //! A table needs no data, and none is asked for it: a Secret's values leave the daemon only for `-o json` and `-o yaml`.
 
 use crate::client::{Client, Connection, Error, Query, Reply};
-use crate::kinds::{Kind, Target, parse_targets};
+use crate::kinds::{Kind, Target, namespace, parse_targets};
 use crate::output::table::Table;
 use crate::output::{self, Format, age};
 use crate::run::duration;
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 struct Options {
     /// The namespace
-    #[arg(short, long, value_name = "NAME", default_value = "default", conflicts_with = "all_namespaces")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = namespace, conflicts_with = "all_namespaces")]
     namespace: String,
     /// List in all namespaces
     #[arg(short = 'A', long)]
@@ -51,7 +51,7 @@ struct Options {
     /// List only what these fields select, such as metadata.name=web
     #[arg(long, value_name = "FIELDS")]
     field_selector: Option<String>,
-    /// How to print
+    /// How to print: wide adds freshness among others, name prints kind/name
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
     /// Print tables without their first line

@@ -63,6 +63,12 @@ pub(crate) struct Target {
     pub(crate) name: Option<String>,
 }
 
+/// The namespace of a command line: an empty one is the default one, as for kubectl.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers give results")]
+pub(crate) fn namespace(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(if text.is_empty() { "default" } else { text }.to_owned())
+}
+
 /// What is wrong with the words of a command line; worded as kubectl's users know it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseError {
@@ -76,6 +82,8 @@ pub(crate) enum ParseError {
     MixedForms,
     #[error("there must be a name after the slash: \"{0}\"")]
     EmptyName(String),
+    #[error("a name may not be empty: leave it out for all {}", .0.plural())]
+    NoName(Kind),
 }
 
 /// Reads `KIND[,KIND...] [NAME...]` or `KIND/NAME...`.
@@ -92,6 +100,9 @@ pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, ParseError>
     }
     if rest.is_empty() {
         return Ok(kinds.into_iter().map(|kind| Target { kind, name: None }).collect());
+    }
+    if rest.iter().any(String::is_empty) {
+        return Err(ParseError::NoName(kinds.first().copied().unwrap_or(Kind::Pod)));
     }
     let named = |kind| rest.iter().map(move |name| Target { kind, name: Some(name.clone()) });
     Ok(kinds.into_iter().flat_map(named).collect())
@@ -138,6 +149,14 @@ mod tests {
         check("po,cm", &[(Kind::Pod, None), (Kind::ConfigMap, None)]);
         check("po,cm x", &[(Kind::Pod, Some("x")), (Kind::ConfigMap, Some("x"))]);
         check("secret/a cm/b", &[(Kind::Secret, Some("a")), (Kind::ConfigMap, Some("b"))]);
+    }
+
+    #[test]
+    fn an_empty_name_is_no_name() {
+        let words = ["pods", "a", ""].map(str::to_owned);
+        assert_eq!(parse_targets(&words), Err(ParseError::NoName(Kind::Pod)));
+        assert_eq!(namespace(""), Ok("default".to_owned()));
+        assert_eq!(namespace("shop"), Ok("shop".to_owned()));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod client;
 mod completion;
 #[cfg(feature = "demo")]
 mod demo;
+mod events;
 mod get;
 mod kinds;
 mod output;
@@ -16,10 +17,9 @@ mod run;
 mod status;
 mod wait;
 
-use clap::Parser as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let command = cli::Cli::parse().command;
+    let command = cli::Cli::of_process().command;
     cli::dispatch(command).unwrap_or_else(|error| output::report(&error))
 }

@@ -18,13 +18,13 @@ pub(crate) enum Format {
     /// A table for a person
     #[default]
     Table,
-    /// A table with more columns, freshness among them
+    /// A table with more columns
     Wide,
     /// JSON
     Json,
     /// YAML
     Yaml,
-    /// kind/name, one a line
+    /// Only the names, one a line
     Name,
 }
 
@@ -60,8 +60,22 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn error_line(error: &anyhow::Error) -> String {
     match error.downcast_ref::<crate::client::Error>() {
         Some(said @ crate::client::Error::Server { .. }) => said.to_string(),
-        _ => format!("error: {error:#}"),
+        _ => format!("error: {}", causes(error)),
     }
+}
+
+/// An error with its causes, each once: many an error says its cause itself.
+fn causes(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut line, cause| {
+        let text = cause.to_string();
+        if !line.contains(&text) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&text);
+        }
+        line
+    })
 }
 
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {

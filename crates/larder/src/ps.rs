@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Only the containers in this state
     #[arg(long, value_name = "STATE", value_parser = ["created", "running", "exited", "unknown"])]
     state: Option<String>,
-    /// How to print
+    /// How to print: wide adds reason, times, UID and freshness, name prints whole identifiers
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
     /// Print identifiers whole

@@ -19,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 
 /// How long the start waits for the sources before it says what is held; it serves meanwhile.
 const SETTLE: Duration = Duration::from_secs(3);
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -58,7 +59,7 @@ pub(crate) struct Args {
     /// How long an object is fresh, where the node's annotation says nothing
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     default_ttl: Duration,
-    /// What to log: error, warn, info, debug, trace, or directives such as `larder_kube=debug,info`
+    /// What to log: off, error, warn, info, debug, trace, or directives such as `larder_kube=debug,info`
     #[arg(long, value_name = "LEVEL", env = "LARDER_LOG", default_value = "info")]
     log_level: String,
     /// How to log, to standard error
@@ -250,9 +251,25 @@ fn host_name() -> anyhow::Result<String> {
     Ok(name.trim().to_lowercase())
 }
 
+/// What to log. A word alone is a level, or one of larder's own targets: a level that is misspelt would be taken for a
+/// target that nobody has, and nothing would be logged.
+fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
+    let refused = |part: &str| {
+        format!(
+            "--log-level: \"{part}\" is no level: write off, error, warn, info, debug or trace, or directives such as \
+             larder_kube=debug,info"
+        )
+    };
+    for part in text.split(',').map(str::trim) {
+        let is_level = LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
+        let is_own = part == "larder" || part.starts_with("larder_");
+        anyhow::ensure!(is_level || is_own || part.contains(['=', '[', ']', '}']), refused(part));
+    }
+    EnvFilter::try_new(text).with_context(|| refused(text))
+}
+
 fn log_to_stderr(args: &Args) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&args.log_level)
-        .with_context(|| format!("--log-level: \"{}\" is not a level or a list of directives", args.log_level))?;
+    let filter = log_filter(&args.log_level)?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let result = match args.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),

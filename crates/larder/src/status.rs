@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How to print
+    /// How to print: wide adds the last error of each source, name prints node/NAME
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(flatten)]

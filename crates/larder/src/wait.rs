@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "POD")]
     targets: Vec<String>,
     /// The pod's namespace
-    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = crate::kinds::namespace)]
     namespace: String,
     /// What to wait for: state=created|running|exited, newer-than=TIME|now, delete
     #[arg(long = "for", value_name = "CONDITION")]
@@ -124,18 +124,19 @@ struct Wait<'a> {
 
 impl Wait<'_> {
     async fn run(&self, condition: &Condition, container: Option<&str>) -> Result<Ended, Error> {
-        // The time that the next answer has to be newer than; none asks for what is known.
-        let mut newer_than = match condition {
-            Condition::NewerThan(time) => Some(*time),
+        // What the next answer has to be newer than, or the status changed after; none asks for what is known.
+        let mut after = match condition {
+            Condition::NewerThan(time) => Some(("newerThan", *time)),
             _ => None,
         };
         loop {
             let left = self.deadline.saturating_duration_since(Instant::now());
             let timeout = left.clamp(SHORTEST_WAIT, LONGEST_WAIT);
-            let why = match self.ask(newer_than, timeout).await {
+            let why = match self.ask(after, timeout).await {
                 Ok(answer) if is_met(condition, container, &answer) => return Ok(Ended::Met),
                 Ok(answer) => {
-                    newer_than = answer.as_of.or(newer_than);
+                    // As it was is not enough from here on. What is not there is waited for to come.
+                    after = Some(("changedAfter", answer.modified_at.unwrap_or(Timestamp::UNIX_EPOCH)));
                     describe(container, &answer)
                 }
                 Err(Error::Server { status }) => match status.code {
@@ -155,11 +156,11 @@ impl Wait<'_> {
         }
     }
 
-    async fn ask(&self, newer_than: Option<Timestamp>, timeout: Duration) -> Result<PodStatusAnswer, Error> {
+    async fn ask(&self, after: Option<(&'static str, Timestamp)>, timeout: Duration) -> Result<PodStatusAnswer, Error> {
         let path = ["larder", "v1", "namespaces", self.namespace, "pods", self.name, "status"];
         let mut query = Query::new(&path).with("timeout", format!("{}ms", timeout.as_millis().max(1)));
-        if let Some(time) = newer_than {
-            query = query.with("newerThan", format!("{time:.9}"));
+        if let Some((parameter, time)) = after {
+            query = query.with(parameter, format!("{time:.9}"));
         }
         let reply = self.client.get(&query, timeout).await?;
         reply

@@ -33,13 +33,16 @@ fn check(error: impl Into<ApiError>, code: u16, reason: &str, message: &str) {
 #[test]
 fn each_error_has_its_status() {
     check(not_found(), 404, "NotFound", "secrets \"db\" not found");
-    let not_referenced = ReadError::NotReferenced {
-        kind: larder_kube::Kind::ConfigMap,
-        key: ObjectKey::new("shop", "x"),
-        node: "n".to_owned(),
-    };
-    let message = "configmap \"shop/x\" is not held: no pod of node \"n\" refers to it; read it from the API server";
-    check(not_referenced, 403, "Forbidden", message);
+    for (from_manifests, advice) in [(false, "read it from the API server"), (true, "add a pod that does")] {
+        let not_referenced = ReadError::NotReferenced {
+            kind: larder_kube::Kind::ConfigMap,
+            key: ObjectKey::new("shop", "x"),
+            node: "n".to_owned(),
+            from_manifests,
+        };
+        let message = format!("configmap \"shop/x\" is not held: no pod of node \"n\" refers to it; {advice}");
+        check(not_referenced, 403, "Forbidden", &message);
+    }
     let message = "secret \"shop/db\" not known yet: no answer";
     check(unknown(Duration::ZERO), 503, "ServiceUnavailable", message);
     let not_served = ReadError::NotServed { what: "containers".to_owned(), why: "no runtime" };

@@ -1,7 +1,6 @@
 //! What the command line takes, and what it refuses.
 
 use super::*;
-use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {

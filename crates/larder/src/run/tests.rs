@@ -37,6 +37,17 @@ fn a_setting_that_cannot_be_used_is_named() {
 }
 
 #[test]
+fn a_level_that_is_misspelt_is_no_target() {
+    for text in ["info", "WARN", "off", "larder_kube=debug,info", "larder_cri", "info, larder_node[read]=trace", "h2=warn"] {
+        assert!(log_filter(text).is_ok(), "{text}");
+    }
+    for text in ["verbose", "", "info,loud", "larder_kube=verbose", "inf o"] {
+        let error = format!("{:#}", log_filter(text).unwrap_err());
+        assert!(error.contains("write off, error, warn, info, debug or trace"), "{text}: {error}");
+    }
+}
+
+#[test]
 fn the_hosts_name_stands_in_for_the_nodes() {
     let name = host_name().unwrap();
     assert!(!name.is_empty() && name == name.to_lowercase() && !name.contains(char::is_whitespace), "{name}");

@@ -8,9 +8,11 @@
 //! | `clients` | clients that send garbage, hang, flood or go away |
 //! | `start` | what cannot work is told before anything starts; signals end it |
 //! | `metrics` | scraping, and that no name of a Secret is among it |
+//! | `events` | what happens to containers: followed, missed and made up for, waited for |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 
 mod clients;
+mod events;
 mod harness;
 mod manifests;
 mod metrics;

@@ -1,0 +1,123 @@
+//! `/larder/v1/events`: what happens to the containers of this node, as JSON lines.
+//!
+//! The latest events come first, as many as are kept. With `watch=true`, those that follow come as they happen, until the
+//! client goes or the daemon ends. A client that reads too slowly is told how many events it has missed, and then the state
+//! of every pod, from which it can go on: nothing is ever held back for it, and what is buffered for it is bounded by the
+//! events kept and the connection's own buffers.
+
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::local_api::answer;
+use crate::params::Params;
+use crate::wire::{EventLine, LifecycleEvent};
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::stream;
+use http::header;
+use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// A line for each: the media type that `kubectl` and `jq` know it by.
+const JSON_LINES: &str = "application/jsonl";
+
+/// `/larder/v1/events`.
+pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Response, ApiError> {
+    let (recent, events) = app.node.lifecycle_events()?;
+    let namespace = params.text("namespace").map(str::to_owned);
+    let lines = Lines { app, namespace, events };
+    let mut first = BytesMut::new();
+    if params.flag("sync") {
+        lines.sync(&mut first);
+    } else {
+        for event in recent {
+            lines.event(&mut first, &event);
+        }
+    }
+    let headers = [(header::CONTENT_TYPE, JSON_LINES)];
+    if !params.flag("watch") {
+        return Ok((headers, first.freeze()).into_response());
+    }
+    // The first part goes out at once, though it may be empty: the client knows that it is heard.
+    let first = stream::iter([Ok::<Bytes, Infallible>(first.freeze())]);
+    let more = stream::unfold(lines, |mut lines| async move { Some((Ok(lines.next().await?), lines)) });
+    Ok((headers, Body::from_stream(stream::StreamExt::chain(first, more))).into_response())
+}
+
+struct Lines {
+    app: Arc<App>,
+    /// The only namespace that is asked for.
+    namespace: Option<String>,
+    events: EventReceiver,
+}
+
+impl Lines {
+    /// What comes next; none once the daemon ends.
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut out = BytesMut::new();
+        while out.is_empty() {
+            let delivery = tokio::select! {
+                delivery = self.events.recv() => delivery?,
+                () = self.app.ending.cancelled() => return None,
+            };
+            self.take(&mut out, delivery);
+            // Whatever else is there goes with it.
+            while out.len() < MOST_AT_ONCE
+                && let Some(delivery) = self.events.try_recv()
+            {
+                self.take(&mut out, delivery);
+            }
+        }
+        Some(out.freeze())
+    }
+
+    fn take(&self, out: &mut BytesMut, delivery: Delivery) {
+        match delivery {
+            Delivery::Event(event) => self.event(out, &event),
+            Delivery::Gap { missed } => {
+                line(out, &EventLine::Gap { missed });
+                self.sync(out);
+            }
+        }
+    }
+
+    /// The state of every pod, and that this was all.
+    fn sync(&self, out: &mut BytesMut) {
+        // A runtime that was never listed has nothing to say yet; its events will.
+        for read in self.app.node.pod_statuses().unwrap_or_default() {
+            let pod = answer(&self.app, &read);
+            if self.is_wanted(&pod.namespace) {
+                line(out, &EventLine::Pod { pod: Box::new(pod) });
+            }
+        }
+        line(out, &EventLine::Synced);
+    }
+
+    fn event(&self, out: &mut BytesMut, event: &PodLifecycleEvent) {
+        if self.is_wanted(&event.namespace) {
+            let at = self.app.node.wall_time(event.at);
+            line(out, &EventLine::Event { event: LifecycleEvent::of(event, at) });
+        }
+    }
+
+    fn is_wanted(&self, namespace: &str) -> bool {
+        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+    }
+}
+
+/// About how many bytes are put together before they are handed on.
+const MOST_AT_ONCE: usize = 64 << 10;
+
+fn line(out: &mut BytesMut, line: &EventLine) {
+    let before = out.len();
+    // None of these types has anything that JSON cannot hold; were there one, the line would be left out.
+    match serde_json::to_writer((&mut *out).writer(), line) {
+        Ok(()) => out.put_u8(b'\n'),
+        Err(error) => {
+            out.truncate(before);
+            tracing::error!(%error, "an event cannot be written");
+        }
+    }
+}

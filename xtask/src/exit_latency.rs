@@ -1,0 +1,33 @@
+//! `cargo xtask exit-latency`: builds larder and the program that measures it beside a kubelet, and runs it.
+//!
+//! That program is the testbed's (`testbed/src/bin/exit-latency.rs`), which has the clients that it takes.
+
+use crate::{checkout, shell};
+use anyhow::Result;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Fail where larder is not as soon as it promises to be.
+    #[arg(long)]
+    check: bool,
+    /// How many containers end.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    exits: u16,
+}
+
+/// Builds and measures; the exit code is the measuring program's.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let larder = ["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"];
+    shell::run(shell::cargo().args(larder))?;
+    let mut measure = shell::cargo();
+    measure.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--bin", "exit-latency", "--"]);
+    measure.arg("--larder").arg(checkout::target().join("release/larder"));
+    measure.args(["--exits", &arguments.exits.to_string()]);
+    if arguments.check {
+        measure.arg("--check");
+    }
+    let status = measure.status()?;
+    // Its message says what is wrong; a second one from here would only hide it.
+    std::process::exit(status.code().unwrap_or(1))
+}
