@@ -14,8 +14,9 @@ use std::time::Duration;
 pub enum ReadError {
     /// No pod of this node refers to the object, so it is not this node's to read.
     #[error(
-        "{} \"{key}\" is not held: no pod of node \"{node}\" refers to it; read it from the API server",
-        singular(*kind)
+        "{} \"{key}\" is not held: no pod of node \"{node}\" refers to it; {}",
+        singular(*kind),
+        if *from_manifests { "add a pod that does" } else { "read it from the API server" }
     )]
     NotReferenced {
         /// The object's kind.
@@ -24,6 +25,8 @@ pub enum ReadError {
         key: ObjectKey,
         /// This node.
         node: String,
+        /// Whether there is no API server that could be asked for it instead.
+        from_manifests: bool,
     },
     /// The source says that there is no such object.
     #[error("{} \"{}\" not found", kind.resource(), key.name())]

@@ -423,7 +423,12 @@ where
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {
-        ReadError::NotReferenced { kind: self.kind.into(), key: key.clone(), node: self.node.to_string() }
+        ReadError::NotReferenced {
+            kind: self.kind.into(),
+            key: key.clone(),
+            node: self.node.to_string(),
+            from_manifests: self.source == Some(Source::Manifest),
+        }
     }
 
     fn not_found(&self, key: &ObjectKey, freshness: Freshness) -> ReadError {
