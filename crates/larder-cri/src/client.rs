@@ -14,6 +14,7 @@ use larder_pleg::{
     ContainerEvent, ContainerStatus, EventSource, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
     SandboxState,
 };
+use larder_pleg::{ContainerState, RuntimeContainer};
 use larder_pod_status::PodUid;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
@@ -203,12 +204,55 @@ impl Runtime for CriRuntime {
     }
 
     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+        self.inspect(pod, |_| None).await
+    }
+
+    /// Containers that run or have ended, and are listed as they were, have not changed; those created, and sandboxes with
+    /// their addresses, are asked for.
+    async fn pod_status_since(
+        &self,
+        pod: &RuntimePod,
+        before: &RuntimePod,
+        status: &PodStatus,
+    ) -> Result<PodStatus, RuntimeError> {
+        let known = |container: &RuntimeContainer| {
+            let is_as_before = before.containers.contains(container);
+            let status = status.containers.iter().find(|status| status.id.id == container.id);
+            status.filter(|status| is_as_before && status.state == container.state && is_complete(status)).cloned()
+        };
+        self.inspect(pod, known).await
+    }
+}
+
+/// Whether nothing that a runtime says of a container in its state can be missing yet.
+fn is_complete(status: &ContainerStatus) -> bool {
+    match status.state {
+        ContainerState::Running => status.started_at != 0,
+        ContainerState::Exited => status.finished_at != 0,
+        _ => false,
+    }
+}
+
+impl CriRuntime {
+    /// Asks for the sandboxes of a pod, and for those of its containers that are not known.
+    async fn inspect(
+        &self,
+        pod: &RuntimePod,
+        known: impl Fn(&RuntimeContainer) -> Option<ContainerStatus>,
+    ) -> Result<PodStatus, RuntimeError> {
         let version = self.version().await?;
         let mut status = PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
         let sandboxes: Vec<_> =
             pod.sandboxes.iter().map(|sandbox| self.inner.sandbox_status(pod, &sandbox.id)).collect();
+        let mut asked = Vec::new();
+        for container in &pod.containers {
+            match known(container) {
+                Some(known) => status.containers.push(known),
+                None => asked.push(container),
+            }
+        }
         let containers: Vec<_> =
-            pod.containers.iter().map(|container| self.inner.container_status(pod, &container.id)).collect();
+            asked.iter().map(|container| self.inner.container_status(pod, &container.id)).collect();
         let (sandboxes, containers): (Vec<_>, Vec<_>) = tokio::try_join!(
             stream::iter(sandboxes).buffered(CALLS_AT_A_TIME).try_collect(),
             stream::iter(containers).buffered(CALLS_AT_A_TIME).try_collect(),
@@ -226,7 +270,7 @@ impl Runtime for CriRuntime {
             }
             status.sandboxes.push(sandbox);
         }
-        for (container, answer) in pod.containers.iter().zip(containers) {
+        for (container, answer) in asked.iter().zip(containers) {
             let Some(answer) = answer else { continue };
             status.containers.push(convert::container_status(&version.name, &container.sandbox_id, answer));
         }
@@ -284,7 +328,7 @@ impl Inner {
     }
 
     /// Lists the sandboxes, then the containers: what is created in between shows without its sandbox rather than not at
-    /// all.
+    /// all. Of one pod, both at once.
     async fn list(&self, uid: Option<&PodUid>) -> Result<Listing, RuntimeError> {
         let timeout = self.options.list_timeout;
         let labels: HashMap<_, _> = uid.iter().map(|uid| (labels::POD_UID.to_owned(), uid.to_string())).collect();
@@ -293,11 +337,21 @@ impl Inner {
         let filter = proto::PodSandboxFilter { label_selector: labels.clone(), ..Default::default() };
         let request = proto::ListPodSandboxRequest { filter: Some(filter) };
         let mut client = self.client.clone();
-        let sandboxes = self.call(call("ListPodSandbox"), timeout, client.list_pod_sandbox(request)).await?;
+        let sandboxes =
+            async move { self.call(call("ListPodSandbox"), timeout, client.list_pod_sandbox(request)).await };
 
         let filter = proto::ContainerFilter { label_selector: labels, ..Default::default() };
         let request = proto::ListContainersRequest { filter: Some(filter) };
-        let containers = self.call(call("ListContainers"), timeout, client.list_containers(request)).await?;
+        let mut client = self.client.clone();
+        let containers =
+            async move { self.call(call("ListContainers"), timeout, client.list_containers(request)).await };
+
+        let (sandboxes, containers) = if uid.is_some() {
+            // Whoever asks for one pod waits for it. A container without its sandbox is noticed by the caller.
+            tokio::try_join!(sandboxes, containers)?
+        } else {
+            (sandboxes.await?, containers.await?)
+        };
         Ok(convert::group(sandboxes.items, containers.containers))
     }
 

@@ -136,6 +136,7 @@ impl Config {
         pleg.inspection_deadline = Some(Duration::from_secs(10));
         pleg.keep_last_status = true;
         pleg.independent_pods = true;
+        pleg.keep_unchanged = true;
         pleg.relist_on_wait = true;
         // A burst of changes of more pods than that is cheaper to list at once.
         pleg.relist_queue = const { NonZeroUsize::new(32).unwrap() };

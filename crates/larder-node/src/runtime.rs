@@ -142,6 +142,15 @@ impl Runtime for LateRuntime {
     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
         self.get("PodSandboxStatus").await?.pod_status(pod).await
     }
+
+    async fn pod_status_since(
+        &self,
+        pod: &RuntimePod,
+        before: &RuntimePod,
+        status: &PodStatus,
+    ) -> Result<PodStatus, RuntimeError> {
+        self.get("PodSandboxStatus").await?.pod_status_since(pod, before, status).await
+    }
 }
 
 impl EventSource for LateRuntime {

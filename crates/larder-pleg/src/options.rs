@@ -38,6 +38,9 @@ pub struct PlegOptions {
     /// Whether a pod's last status stays beside the error when an inspection fails. Default no: the error stands alone, and
     /// the addresses of before are forgotten with the status.
     pub keep_last_status: bool,
+    /// Whether the inspection of a pod that differs from before asks the runtime only for what can have changed; see
+    /// [`Runtime::pod_status_since`](crate::Runtime::pod_status_since). Default no: everything is asked for.
+    pub keep_unchanged: bool,
     /// Whether [`run`](crate::Pleg::run) brings each pod up to date on its own, so that one whose inspection hangs or fails
     /// holds back its own waits only: inspections go on beside listings, and a listing confirms at once every pod that it
     /// shows unchanged. Default no: as in the kubelet, a relist ends with its last inspection. The fields below count only
@@ -78,6 +81,7 @@ impl Default for PlegOptions {
             inspection_concurrency: const { count(1) },
             inspection_deadline: None,
             keep_last_status: false,
+            keep_unchanged: false,
             independent_pods: false,
             inspection_patience: Duration::from_secs(1),
             inspection_backoff_initial: Duration::from_secs(1),

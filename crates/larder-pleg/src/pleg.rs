@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, trace, warn};
+use tracing::{debug, info, trace, warn};
 
 mod apart;
 mod evented;
@@ -195,16 +195,34 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     }
 
     fn note_failed_listing(&self, error: RuntimeError) {
-        warn!(%error, "the container runtime cannot be listed");
+        let error = Arc::new(error);
+        let before = self.last.lock().failed.replace(Arc::clone(&error));
+        // A runtime that is away fails every period: it is told once, and again when it fails for another reason.
+        if before.is_some_and(|before| before == error) {
+            debug!(%error, "the container runtime still cannot be listed");
+        } else {
+            warn!(%error, "the container runtime cannot be listed");
+        }
         self.counters.relists_failed.add();
-        self.last.lock().failed = Some(Arc::new(error));
+    }
+
+    /// The next relist of all pods will find out; that it cannot be had either was told already.
+    fn note_failed_pod(&self, uid: &PodUid, error: &RuntimeError) {
+        if self.last.lock().failed.is_some() {
+            debug!(pod.uid = %uid, %error, "the container runtime does not answer for a pod");
+        } else {
+            warn!(pod.uid = %uid, %error, "the container runtime does not answer for a pod");
+        }
     }
 
     fn note_listing(&self, pods: &[RuntimePod], began: Timestamp) {
-        {
+        let failed = {
             let mut last = self.last.lock();
             last.succeeded = Some(began);
-            last.failed = None;
+            last.failed.take()
+        };
+        if failed.is_some() {
+            info!("the container runtime can be listed again");
         }
         self.counters.relists.add();
         self.counters.listed(pods);
@@ -238,8 +256,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.writer.set_observed_time(uid, began);
             }
             Err(error) => {
-                // The next relist of all pods will find out.
-                warn!(pod.uid = %uid, %error, "the container runtime does not answer for a pod");
+                self.note_failed_pod(uid, &error);
                 self.counters.pod_relists_failed.add();
             }
         }
@@ -268,7 +285,16 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     async fn inspect(&self, inspection: Inspection) -> (Inspection, Result<PodStatus, RuntimeError>) {
         let pod = &inspection.pod;
         let began = self.clock.now();
-        let status = self.runtime.pod_status(pod);
+        let known = inspection.before.as_deref().filter(|_| self.options.keep_unchanged).and_then(|before| {
+            let entry = self.reader.get(&pod.uid);
+            Some((before, entry.status().filter(|_| entry.error().is_none()).cloned()?))
+        });
+        let status = async {
+            match &known {
+                Some((before, status)) => self.runtime.pod_status_since(pod, before, status).await,
+                None => self.runtime.pod_status(pod).await,
+            }
+        };
         let result = match self.options.inspection_deadline {
             None => status.await,
             Some(after) => tokio::time::timeout(after, status).await.unwrap_or_else(|_| {

@@ -54,6 +54,8 @@ pub(crate) struct Change {
 pub(crate) struct Inspection {
     pub(crate) pod: Arc<RuntimePod>,
     pub(crate) changes: Vec<Change>,
+    /// The pod as it was when it was last inspected with success, unless all of it is to be looked at anew.
+    pub(crate) before: Option<Arc<RuntimePod>>,
     /// When the listing began that called for it.
     pub(crate) at: Timestamp,
     record: u64,
@@ -218,6 +220,7 @@ impl Record {
         (!changes.is_empty() || self.reinspect.is_some()).then(|| Inspection {
             pod: Arc::clone(&self.listed),
             changes,
+            before: self.inspected.clone().filter(|_| self.reinspect.is_none()),
             at: self.listed_at,
             record: self.number,
             request: self.reinspect,

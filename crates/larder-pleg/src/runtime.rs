@@ -31,4 +31,20 @@ pub trait Runtime: Send + Sync + 'static {
     ///
     /// If the status of a container or a sandbox that is still there cannot be had.
     fn pod_status(&self, pod: &RuntimePod) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send;
+
+    /// As [`pod_status`](Self::pod_status), for whoever knows the status that the pod had when it was listed as `before`:
+    /// what cannot have changed since need not be asked for again. By default, all of it is asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`pod_status`](Self::pod_status).
+    fn pod_status_since(
+        &self,
+        pod: &RuntimePod,
+        before: &RuntimePod,
+        status: &PodStatus,
+    ) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send {
+        let _ = (before, status);
+        self.pod_status(pod)
+    }
 }

@@ -24,6 +24,7 @@ pub(crate) const NEVER: Duration = Duration::from_secs(1_000);
 pub(crate) fn options() -> PlegOptions {
     PlegOptions {
         independent_pods: true,
+        keep_unchanged: true,
         relist_on_wait: true,
         keep_last_status: true,
         inspection_concurrency: NonZeroUsize::new(8).expect("not zero"),

@@ -81,6 +81,24 @@ async fn a_relist_without_changes_costs_two_calls() {
     bench.stop().await;
 }
 
+#[tokio::test]
+async fn a_change_of_one_container_costs_two_lists_of_its_pod_and_two_statuses() {
+    let (bench, ids) = start(events_only(), Arc::new(Inspections::default())).await;
+    let calls = || CALLS.map(|call| bench.server.calls(call).made);
+    let before = calls();
+    bench.containers().exit_container(&ids[6], 7).unwrap();
+    bench
+        .until("the exit", || {
+            let entry = bench.entry(&uid(3));
+            entry.status()?.containers.iter().find(|container| container.exit_code == 7).map(|_| ())
+        })
+        .await;
+    let cost: Vec<u64> = calls().iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(cost, [0, 1, 1, 1, 1]);
+    bench.is_true().await.unwrap();
+    bench.stop().await;
+}
+
 /// What this thread has worked.
 fn worked() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{trace, warn};
+use tracing::trace;
 
 type Outcome = (Inspection, Result<PodStatus, RuntimeError>);
 
@@ -164,8 +164,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.note_event(work, &uid, asked);
             }
             Listed::Pod(uid, _, _, Err(error)) => {
-                // The next relist of all pods will find out.
-                warn!(pod.uid = %uid, %error, "the container runtime does not answer for a pod");
+                self.note_failed_pod(&uid, &error);
                 self.counters.pod_relists_failed.add();
             }
         }
