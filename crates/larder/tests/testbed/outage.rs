@@ -139,12 +139,17 @@ async fn without_the_runtime_status_reads_say_so_and_waits_end_at_their_deadline
         let report =
             wait_for_report(&daemon, "the runtime fails", |report| state(report, "runtime") == "failing").await;
         assert!(!is_healthy(&report), "{report}");
-        let answer = daemon.get(&path).await;
+        // The pod may have been looked at after the last list of all, by a moment.
+        let stale = until("the pod's status is stale", LIMIT, async || {
+            let answer = daemon.get(&path).await;
+            if answer.is_stale() { Ok(answer) } else { Err(format!("{answer:?}")) }
+        });
+        let answer = stale.await.expect("stale");
         assert_eq!(answer.body["status"], known["status"], "{how}: the last known status is served");
         assert_eq!(answer.body["runtime"]["state"], "failing", "{how}: {answer:?}");
         assert!(answer.body["runtime"]["ageSeconds"].as_f64().is_some_and(|age| age > 0.0), "{how}: {answer:?}");
         assert!(answer.body["freshness"]["reason"].is_string(), "{how}: {answer:?}");
-        assert!(answer.is_stale() && answer.headers.contains_key("age"), "{how}: {answer:?}");
+        assert!(answer.headers.contains_key("age"), "{how}: {answer:?}");
         let status = daemon.larder(&["status"]).await;
         assert!(status.stdout.contains("runtime") && status.stdout.contains("failing"), "{how}: {status:?}");
 
