@@ -260,12 +260,13 @@ fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
              larder_kube=debug,info"
         )
     };
-    for part in text.split(',').map(str::trim) {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    for part in parts.iter().copied() {
         let is_level = LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
         let is_own = part == "larder" || part.starts_with("larder_");
         anyhow::ensure!(is_level || is_own || part.contains(['=', '[', ']', '}']), refused(part));
     }
-    EnvFilter::try_new(text).with_context(|| refused(text))
+    EnvFilter::try_new(parts.join(",")).with_context(|| refused(text))
 }
 
 fn log_to_stderr(args: &Args) -> anyhow::Result<()> {

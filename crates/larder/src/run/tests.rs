@@ -38,7 +38,9 @@ fn a_setting_that_cannot_be_used_is_named() {
 
 #[test]
 fn a_level_that_is_misspelt_is_no_target() {
-    for text in ["info", "WARN", "off", "larder_kube=debug,info", "larder_cri", "info, larder_node[read]=trace", "h2=warn"] {
+    for text in
+        ["info", "WARN", "off", "larder_kube=debug,info", "larder_cri", "info, larder_node[read]=trace", "h2=warn"]
+    {
         assert!(log_filter(text).is_ok(), "{text}");
     }
     for text in ["verbose", "", "info,loud", "larder_kube=verbose", "inf o"] {

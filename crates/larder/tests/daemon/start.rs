@@ -1,6 +1,6 @@
 //! What cannot work is told before anything starts.
 
-use crate::harness::{Daemon, folder_with, larder, run};
+use crate::harness::{Daemon, folder_with, larder, run, until};
 use std::fs;
 
 /// What `larder run` with these arguments complains of.
@@ -24,6 +24,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_why() {
         let path = path(name);
         let told = told(&["--kubeconfig", &path, "--node-name", "n", "--runtime-endpoint", "none"]).await;
         assert!(told.starts_with("error: ") && told.contains(&path) && told.contains(why), "{told}");
+        assert_eq!(told.matches(&path).count(), 1, "told twice: {told}");
     }
 }
 
@@ -35,9 +36,11 @@ async fn settings_that_cannot_be_used_are_named() {
         (&["--manifests", "/", "--node-name", "Not_A_Name"], "node_name"),
         (&["--manifests", "/", "--runtime-endpoint", "tcp://127.0.0.1:1"], "tcp://127.0.0.1:1"),
         (&["--manifests", "/", "--log-level", "lou[d"], "--log-level"),
+        (&["--manifests", "/", "--log-level", "verbose"], "off, error, warn, info, debug or trace"),
     ] {
         let told = told(arguments).await;
         assert!(told.starts_with("error: ") && told.contains(expected), "{arguments:?}: {told}");
+        assert!(told.matches("/does/not/exist").count() < 2, "told twice: {told}");
     }
 }
 
@@ -47,6 +50,38 @@ async fn a_metrics_address_in_use_is_named_and_nothing_is_left_behind() {
     let address = listener.local_addr().unwrap().to_string();
     let told = told(&["--manifests", "/tmp", "--runtime-endpoint", "none", "--metrics-address", &address]).await;
     assert!(told.contains(&address) && told.contains("--metrics-address"), "{told}");
+}
+
+#[tokio::test]
+async fn the_usage_line_is_the_same_whatever_the_environment_sets() {
+    let mut command = larder();
+    command.args(["get"]).env("LARDER_SOCKET", "l.sock");
+    let told = run(command).await.stderr;
+    assert!(told.contains("Usage: larder get [OPTIONS] <KIND [NAME]>..."), "{told}");
+}
+
+#[tokio::test]
+async fn an_empty_name_is_refused_before_anything_is_asked() {
+    let mut command = larder();
+    command.args(["get", "pods", ""]);
+    let told = run(command).await.failed();
+    assert_eq!(told, "error: a name may not be empty: leave it out for all pods\n");
+}
+
+#[tokio::test]
+async fn a_runtime_that_is_away_is_told_once() {
+    let endpoint = ["--runtime-endpoint", "unix:///does/not/exist.sock"];
+    let daemon = Daemon::spawn(
+        folder_with(&[]),
+        &[&["--manifests", "manifests", "--log-level", "larder_pleg=debug"], &endpoint[..]].concat(),
+    );
+    let log = until("it is found away twice", || async {
+        let log = daemon.log();
+        log.contains("still cannot be listed").then_some(log)
+    })
+    .await;
+    let warned = log.lines().filter(|line| line.contains("WARN") && line.contains("cannot be listed")).count();
+    assert_eq!(warned, 1, "{log}");
 }
 
 #[tokio::test]
