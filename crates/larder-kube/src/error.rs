@@ -340,10 +340,10 @@ impl FetchError for KubeError {
 
 /// The causes of an error in one line, each once.
 pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
-    let mut line = error.to_string();
+    let mut line = in_short(&error.to_string());
     let mut next = error.source();
     while let Some(cause) = next {
-        let text = cause.to_string();
+        let text = in_short(&cause.to_string());
         if !line.contains(&text) {
             line.push_str(": ");
             line.push_str(&text);
@@ -351,6 +351,18 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
         next = cause.source();
     }
     line
+}
+
+/// An error's text without what only the TLS library's own users can use.
+fn in_short(text: &str) -> String {
+    const CUT_OFF: &str = "peer closed connection without sending TLS close_notify";
+    match text.split_once(CUT_OFF) {
+        Some((before, after)) => {
+            let after = after.trim_start_matches(": ").trim_start_matches(|c: char| !matches!(c, ' ' | ')'));
+            format!("{before}the server cut the connection off{after}")
+        }
+        None => text.to_owned(),
+    }
 }
 
 fn in_words(known: &[String]) -> String {
@@ -399,5 +411,21 @@ fn hint(code: u16, target: &Target) -> &'static str {
         (429, _) => "the server is overloaded or limits this client; asked again later",
         (500.., _) => "asked again later",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_short;
+
+    #[test]
+    fn a_connection_that_was_cut_off_is_told_in_short() {
+        let tls = "peer closed connection without sending TLS close_notify: https://docs.rs/rustls/x/index.html#unexpected-eof";
+        assert_eq!(in_short(tls), "the server cut the connection off");
+        assert_eq!(
+            in_short(&format!("client error ({tls}) at last")),
+            "client error (the server cut the connection off) at last"
+        );
+        assert_eq!(in_short("connection refused: see https://x"), "connection refused: see https://x");
     }
 }

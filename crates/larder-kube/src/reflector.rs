@@ -271,10 +271,14 @@ impl<T: Held> Reflector<T> {
     }
 
     fn failed(&mut self, error: KubeError) {
-        if self.reader.status().failures == 0 {
+        let status = self.reader.status();
+        let told = status.last_fault.filter(|_| status.failures > 0).map(|fault| fault.error.to_string());
+        if told.is_some_and(|told| told == error.to_string()) {
+            tracing::debug!(%error, "the API server is still away");
+        } else if status.last_contact.is_some() {
             tracing::warn!(%error, "lost the API server, what is known is served on");
         } else {
-            tracing::debug!(%error, "the API server is still away");
+            tracing::warn!(%error, "cannot reach the API server, trying on");
         }
         if T::KIND == Kind::Pod && error.is_unavailable() {
             self.client.set_away(true);
