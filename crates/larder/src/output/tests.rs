@@ -41,7 +41,8 @@ fn errors_are_told_as_kubectl_tells_them() {
     assert_eq!(error_line(&error.into()), "Error from server (NotFound): secrets \"x\" not found");
     let error = anyhow::anyhow!("why").context("what");
     assert_eq!(error_line(&error), "error: what: why");
-    let error = anyhow::anyhow!("why").context("what, since why; do that").context("all of it: what, since why; do that");
+    let error =
+        anyhow::anyhow!("why").context("what, since why; do that").context("all of it: what, since why; do that");
     assert_eq!(error_line(&error), "error: all of it: what, since why; do that");
 }
 
