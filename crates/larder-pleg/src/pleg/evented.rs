@@ -49,7 +49,13 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.queue.push_all(self.clock.now());
                 losses = if received == 0 { losses.saturating_add(1) } else { 1 };
                 let reason = error.map_or_else(|| "the runtime ended it".to_owned(), |error| error.to_string());
-                if losses == 1 {
+                if losses == 1 && received == 0 {
+                    // It may never have been there: nothing is known to be lost.
+                    warn!(
+                        reason,
+                        "the container runtime's events cannot be followed, trying on; all pods are relisted"
+                    );
+                } else if losses == 1 {
                     warn!(reason, "the container runtime's event stream is lost; all pods are relisted");
                 } else {
                     debug!(reason, losses, "the container runtime's event stream is lost again");
