@@ -162,7 +162,7 @@ impl Bench {
                 truth.ips.clone_from(&status.ips);
             }
             if **status != truth {
-                return Err(format!("{:?} is cached, {truth:?} is true", status));
+                return Err(format!("{status:?} is cached, {truth:?} is true"));
             }
         }
         Ok(())
