@@ -267,11 +267,11 @@ impl<'a> Bench<'a> {
     /// The histogram of larder's own share.
     async fn own(&self) -> Result<String> {
         let text = fetch(&self.socket, "/metrics").await?.1;
-        Ok(text
-            .lines()
-            .filter(|line| line.starts_with("larder_pleg_event_answer_duration"))
-            .map(|l| format!("  {l}\n"))
-            .collect())
+        let mut own = String::new();
+        for line in text.lines().filter(|line| line.starts_with("larder_pleg_event_answer_duration")) {
+            own.extend(["  ", line, "\n"]);
+        }
+        Ok(own)
     }
 }
 
@@ -287,7 +287,7 @@ fn follow_events(testbed: &Testbed, clock: MonotonicClock) -> Result<Arc<Mutex<H
             let at = clock.wall_time(clock.now());
             into.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_insert(at);
         })
-        .await
+        .await;
     });
     Ok(seen)
 }
