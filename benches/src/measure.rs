@@ -10,7 +10,7 @@ pub const TARGET: Duration = Duration::from_millis(200);
 /// Calls `run` with a thread's number and a number of operations on so many threads, with more and more operations until
 /// they take long enough: wall time in nanoseconds over all threads' operations.
 pub fn nanos_per_operation(threads: usize, run: impl Fn(usize, usize) + Sync) -> f64 {
-    let mut operations = 1_000;
+    let mut operations = 1;
     loop {
         let elapsed = together(threads, operations, &run);
         if elapsed >= TARGET {

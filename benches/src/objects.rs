@@ -104,7 +104,9 @@ pub fn fetch_all(objects: &Objects, pods: usize) -> Result<()> {
 /// One of the objects cannot be had.
 pub fn registered(pods: &[Pod]) -> Objects {
     let objects = empty();
-    pods.iter().for_each(|pod| objects.register_pod(pod));
+    for pod in pods {
+        objects.register_pod(pod);
+    }
     objects
 }
 

@@ -34,15 +34,15 @@ fn bytes_per<T>(count: usize, build: impl FnOnce() -> Result<T>) -> Result<f64> 
     let builder = dhat::Profiler::builder();
     if let Some(file) = profile {
         let profiler = builder.file_name(file).build();
-        let built = build()?;
+        let kept = build()?;
         drop(profiler);
-        drop(built);
+        drop(kept);
         return Ok(0.0);
     }
     let _profiler = builder.testing().build();
-    let built = build()?;
+    let kept = build()?;
     let held = dhat::HeapStats::get();
-    drop(built);
+    drop(kept);
     Ok((held.curr_bytes + held.curr_blocks * PER_BLOCK) as f64 / count as f64)
 }
 

@@ -20,9 +20,9 @@ impl Params {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether a parameter is set: `?verbose`, `?verbose=true`, `?verbose=1`.
+    /// Whether a parameter is set: `?verbose`, and with any value but `0` and `false`, as the API server reads it.
     pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.get(name).is_some_and(|value| matches!(value.as_str(), "" | "1" | "true"))
+        self.0.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
     /// A duration such as `30s`, `1m30s` or `500ms`, within bounds; the default if it is not given.
@@ -105,6 +105,17 @@ mod tests {
 
     fn params(name: &str, value: &str) -> Params {
         Params::new(HashMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn a_flag_is_read_as_the_api_server_reads_it() {
+        for set in ["", "1", "true", "True", "t", "yes"] {
+            assert!(params("watch", set).flag("watch"), "{set:?}");
+        }
+        for unset in ["0", "false", "False", "FALSE"] {
+            assert!(!params("watch", unset).flag("watch"), "{unset:?}");
+        }
+        assert!(!params("watch", "1").flag("verbose"));
     }
 
     #[test]

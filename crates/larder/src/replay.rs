@@ -10,10 +10,12 @@ use anyhow::Context as _;
 use compare::Comparison;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use larder_sim::TraceError;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 /// The trace is bad, or a file cannot be read.
 const BAD: u8 = 2;
@@ -59,8 +61,8 @@ pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
 fn print(trace: &Path) -> anyhow::Result<ExitCode> {
     // On a terminal the results themselves show how far it is.
     let input = Input::open(trace, !io::stdout().is_terminal())?;
-    let mut results = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-    input.replay(&mut results)?;
+    let results = Rc::new(RefCell::new(BufWriter::with_capacity(BUFFER, io::stdout().lock())));
+    input.flushing(&results).replay(&mut Shared(results))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,6 +106,14 @@ impl Input {
         Ok(Self { name: name(path), reader: BufReader::with_capacity(BUFFER, reader), progress })
     }
 
+    /// Gives out the results so far before it waits for more of the trace, so that a trace that is written line by line
+    /// is answered line by line.
+    fn flushing(self, results: &Rc<RefCell<impl io::Write + 'static>>) -> Self {
+        // Nothing has been read yet, so nothing is lost with the buffer.
+        let reader = FlushFirst { input: self.reader.into_inner(), results: Rc::clone(results) };
+        Self { reader: BufReader::with_capacity(BUFFER, Box::new(reader)), ..self }
+    }
+
     /// Runs the trace; an error names it.
     fn replay(self, results: &mut impl io::Write) -> anyhow::Result<u64> {
         let replayed = larder_sim::replay(self.reader, results);
@@ -112,6 +122,33 @@ impl Input {
             TraceError::Write(source) => anyhow::Error::new(source).context("cannot write the results"),
             error => anyhow::Error::new(error).context(self.name),
         })
+    }
+}
+
+/// Results that the replay writes and the reader of the trace flushes.
+struct Shared<W>(Rc<RefCell<W>>);
+
+impl<W: io::Write> io::Write for Shared<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
+    }
+}
+
+/// A reader that has the results written out before each read.
+struct FlushFirst<W> {
+    input: Box<dyn Read>,
+    results: Rc<RefCell<W>>,
+}
+
+impl<W: io::Write> Read for FlushFirst<W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // What could not be written is kept, and the next write of a result meets the same error.
+        let _ = self.results.borrow_mut().flush();
+        self.input.read(buffer)
     }
 }
 

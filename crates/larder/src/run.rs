@@ -271,7 +271,9 @@ fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
 
 fn log_to_stderr(args: &Args) -> anyhow::Result<()> {
     let filter = log_filter(&args.log_level)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written is lost: telling of that on standard error as well would panic.
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     let result = match args.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
         LogFormat::Json => builder.json().try_init(),

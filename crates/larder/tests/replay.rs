@@ -68,6 +68,25 @@ fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
 }
 
 #[test]
+fn a_trace_that_comes_line_by_line_is_answered_line_by_line() {
+    let mut child = larder().arg("-").stdin(Stdio::piped()).spawn().expect("larder starts");
+    let mut input = child.stdin.take().expect("standard input");
+    let output = BufReader::new(child.stdout.take().expect("standard output"));
+    let (sender, results) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || output.lines().try_for_each(|line| sender.send(line)));
+    let mut lines = TRACE.lines();
+    writeln!(input, "{}", lines.next().expect("a header")).expect("larder reads");
+    for (operation, result) in lines.zip(RESULTS.lines()) {
+        writeln!(input, "{operation}").expect("larder reads");
+        let printed = results.recv_timeout(std::time::Duration::from_secs(60)).expect("an answer before the next line");
+        assert_eq!(printed.expect("text"), result);
+    }
+    drop(input);
+    assert!(child.wait().expect("larder ends").success());
+    drop(reader);
+}
+
+#[test]
 fn a_trace_gives_its_results() {
     let folder = Folder::new("results");
     let trace = folder.file("trace", TRACE);

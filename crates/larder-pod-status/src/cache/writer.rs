@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// The handle that fills the cache; there is one for each cache.
 ///
-/// Its methods never wait for a reader. When it is dropped, the open waits end with [`WaitError::WriterGone`], and so does
-/// each that begins later and is not answered at once; what is cached stays readable.
+/// Its methods never wait for a reader. When it is dropped, the open waits end with [`WaitError::WriterGone`](crate::WaitError::WriterGone), and
+/// so does each that begins later and is not answered at once; what is cached stays readable.
 pub struct PodStatusWriter<S, E> {
     shared: Arc<Shared<S, E>>,
 }
@@ -24,7 +24,7 @@ impl<S, E> PodStatusWriter<S, E> {
     /// Caches what an inspection of the pod at the time `at` gave, and answers the pod's waits for `at` and before.
     ///
     /// Sets the pod's modified and observed time. A status of `None` is another thing than a pod that is not cached.
-    /// With [`evented_ordering`](Options::evented_ordering), a pod that was modified after `at` is left as it is, nobody
+    /// With [`evented_ordering`](crate::Options::evented_ordering), a pod that was modified after `at` is left as it is, nobody
     /// is woken, and the result is `false`.
     ///
     /// ```

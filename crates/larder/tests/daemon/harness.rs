@@ -117,6 +117,12 @@ impl Daemon {
 
     /// A daemon with these arguments, in that folder. Waits for nothing.
     pub(crate) fn spawn(folder: TempDir, arguments: &[&str]) -> Self {
+        let log = File::create(folder.path().join("stderr")).unwrap();
+        Self::spawn_with_log(folder, arguments, log)
+    }
+
+    /// The same, with its log in this file.
+    pub(crate) fn spawn_with_log(folder: TempDir, arguments: &[&str], log: File) -> Self {
         let child = larder()
             .arg("run")
             .args(["--socket", "l.sock", "--metrics-address", "127.0.0.1:0"])
@@ -124,7 +130,7 @@ impl Daemon {
             .env("NODE_NAME", "node-1")
             .current_dir(folder.path())
             .stdout(File::create(folder.path().join("stdout")).unwrap())
-            .stderr(File::create(folder.path().join("stderr")).unwrap())
+            .stderr(log)
             .spawn()
             .unwrap();
         Self { child, folder }

@@ -85,6 +85,16 @@ async fn a_runtime_that_is_away_is_told_once() {
 }
 
 #[tokio::test]
+async fn a_log_that_cannot_be_written_harms_nobody() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none", "--log-level", "trace"];
+    let mut daemon = Daemon::spawn_with_log(folder_with(&[]), &arguments, full);
+    daemon.ready().await;
+    daemon.signal(rustix::process::Signal::TERM);
+    assert!(daemon.ended().await.success());
+}
+
+#[tokio::test]
 async fn no_core_is_dumped() {
     let daemon = Daemon::with_manifests(&[]).await;
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
