@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime"
 	"runtime/metrics"
 	"sync"
 	"sync/atomic"
@@ -72,21 +71,25 @@ func setStatus(threads int) float64 {
 
 // begin starts a goroutine for each wait, one for a pod, and returns when all of them wait.
 func begin(cache container.Cache, uids []types.UID, minimum func(n int) time.Time, done *sync.WaitGroup) {
-	idle := waiting()
 	for n, uid := range uids {
 		done.Go(func() { cache.GetNewerThan(uid, minimum(n)) })
 	}
-	// There is no other way to learn that a wait has begun.
-	for waiting() < idle+uint64(len(uids)) {
-		runtime.Gosched()
+	// There is no other way to learn that a wait has begun. The runtime's own goroutines, a handful, are among those that
+	// wait or do not, so none is left to run as well.
+	for {
+		if runnable, waiting := goroutines(); runnable == 0 && waiting >= uint64(len(uids)) {
+			return
+		}
+		// Seldom, for to ask holds them up.
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// waiting is the number of goroutines that wait for something.
-func waiting() uint64 {
-	sample := []metrics.Sample{{Name: "/sched/goroutines/waiting:goroutines"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+// goroutines are the numbers of those that are ready to run and of those that wait for something.
+func goroutines() (runnable, waiting uint64) {
+	samples := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/goroutines/waiting:goroutines"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
 }
 
 func updateTimeNoneDue(waits int) float64 {
