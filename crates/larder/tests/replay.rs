@@ -78,7 +78,7 @@ fn a_trace_that_comes_line_by_line_is_answered_line_by_line() {
     writeln!(input, "{}", lines.next().expect("a header")).expect("larder reads");
     for (operation, result) in lines.zip(RESULTS.lines()) {
         writeln!(input, "{operation}").expect("larder reads");
-        let printed = results.recv_timeout(std::time::Duration::from_secs(60)).expect("an answer before the next line");
+        let printed = results.recv_timeout(std::time::Duration::from_mins(1)).expect("an answer before the next line");
         assert_eq!(printed.expect("text"), result);
     }
     drop(input);
