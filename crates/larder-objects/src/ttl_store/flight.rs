@@ -87,19 +87,21 @@ impl<O, E> Queue<O, E> {
         self.left.take()
     }
 
-    /// Leaves a waker to be called when there is something to see.
-    pub(super) fn wait(&mut self, ticket: Ticket, waker: &Waker) {
-        if let Some(slot) = self.waiting.get_mut(&ticket) {
-            match slot {
-                Some(known) => known.clone_from(waker),
-                None => *slot = Some(waker.clone()),
-            }
+    /// Leaves a waker to be called when there is something to see; returns the one before it.
+    ///
+    /// To drop a waker can be to drop a task that holds another reader, so the caller does that without the lock.
+    #[must_use = "to be dropped without the lock"]
+    pub(super) fn wait(&mut self, ticket: Ticket, waker: Waker) -> Option<Waker> {
+        match self.waiting.get_mut(&ticket) {
+            Some(slot) => slot.replace(waker),
+            None => Some(waker),
         }
     }
 
-    /// A waiter leaves the queue.
-    pub(super) fn leave(&mut self, ticket: Ticket) {
-        self.waiting.remove(&ticket);
+    /// A waiter leaves the queue; returns its waker, to be dropped as in [`wait`](Self::wait).
+    #[must_use = "to be dropped without the lock"]
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Option<Waker> {
+        self.waiting.remove(&ticket).flatten()
     }
 
     /// The one whose turn it was leaves, perhaps in the middle of a fetch. Returns the waker of the next, and the fetch if

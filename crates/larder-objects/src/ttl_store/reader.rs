@@ -104,6 +104,8 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     /// This is where a reader decides. A policy by which those who wait share a failure, or are answered with the last
     /// known, belongs here.
     fn step(&mut self, context: &Context<'_>) -> Step<Answer<F>> {
+        // Cloned before the lock is taken, and what it takes the place of dropped after: both are foreign code.
+        let waker = context.waker().clone();
         let mut queue = self.flight.queue.lock();
         let has_turn = queue.has_turn(self.ticket);
         if has_turn && let Some(running) = queue.take_left() {
@@ -118,7 +120,9 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         if has_turn {
             return Step::Begin(queue.known.next_read());
         }
-        queue.wait(self.ticket, context.waker());
+        let displaced = queue.wait(self.ticket, waker);
+        drop(queue);
+        drop(displaced);
         Step::Wait
     }
 
@@ -154,13 +158,14 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         if std::mem::replace(&mut self.left, true) {
             return;
         }
-        {
-            let mut queue = self.flight.queue.lock();
-            if !queue.has_turn(self.ticket) {
-                queue.leave(self.ticket);
-                return;
-            }
+        let mut queue = self.flight.queue.lock();
+        if !queue.has_turn(self.ticket) {
+            let waker = queue.leave(self.ticket);
+            drop(queue);
+            drop(waker);
+            return;
         }
+        drop(queue);
         // Nobody else can take the turn away, so it is still here.
         let running = self.running.take().map(|held| held.running);
         let ((waker, unwanted), dropped) = self.store.registry.settle(&self.flight, |queue| queue.pass_on(running));

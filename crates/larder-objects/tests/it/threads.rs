@@ -2,12 +2,15 @@
 
 use larder_clock::MonotonicClock;
 use larder_objects::{
-    DefaultTtl, Fetch, FetchError, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References,
+    DefaultTtl, Fetch, FetchError, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References, Store,
     TtlStore,
 };
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 struct Thing {
     version: u64,
@@ -136,4 +139,52 @@ fn reads_stay_as_new_as_the_last_reference_while_pods_come_and_go() {
     pods.unregister_pod(&("stays".to_owned(), ["x", "y"]));
     drop(pods);
     assert_eq!(server.alive.load(Ordering::SeqCst), 0);
+}
+
+/// A server that never answers.
+struct Silent;
+
+impl Fetch for Silent {
+    type Object = Thing;
+    type Error = Absent;
+
+    fn fetch(&self, _: &ObjectKey, _: ReadKind) -> impl Future<Output = Result<Arc<Thing>, Absent>> + Send + 'static {
+        std::future::pending()
+    }
+}
+
+/// A waker that owns another read, as that of a task does.
+struct Owner {
+    _read: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
+}
+
+impl Wake for Owner {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_that_is_dropped_may_drop_another_read_of_the_object() {
+    let store = Arc::new(TtlStore::new(Silent, MonotonicClock::new(), DefaultTtl, 60_000_000_000));
+    store.add_reference("a", "x", "u1");
+    let (done, ended) = std::sync::mpsc::channel();
+    // A lock that is taken twice would hang: the test then fails, with this thread left behind.
+    thread::spawn(move || {
+        let read = || {
+            let store = Arc::clone(&store);
+            let mut read: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+                let _ = store.get("a", "x").await;
+            });
+            assert!(read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            read
+        };
+        let owner = || Waker::from(Arc::new(Owner { _read: Mutex::new(Some(read())) }));
+        let _leader = read();
+        let mut waiter = read();
+        // Replaced by another waker, and dropped with the read that left it.
+        assert!(waiter.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
+        assert!(waiter.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
+        drop(waiter);
+        done.send(()).expect("the test waits");
+    });
+    ended.recv_timeout(Duration::from_mins(1)).expect("no read holds up another");
 }
