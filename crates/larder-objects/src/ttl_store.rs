@@ -29,11 +29,11 @@
 //! # Locks
 //!
 //! One of the registry's (an object's is chosen by its namespace), then a flight's queue. Neither is held while a fetch
-//! is begun, polled or dropped, nor while a waker is cloned, called or dropped. What is known of an object that nobody fetches stands in a
-//! lock-free map beside the registry, changed only under its lock; a read that finds the object fresh there takes no lock
-//! at all. What is asked under these locks must not call the store: the clock, the [`Ttl`], the version of an object, the
-//! class of an error, the `Drop` of either, and the names that are given to [`Store::add_references`] and
-//! [`Store::delete_references`].
+//! is begun, polled or dropped, nor while a waker is cloned, called or dropped. What is known of an object that nobody
+//! fetches stands in a lock-free map beside the registry, changed only under its lock; a read that finds the object fresh
+//! there takes no lock at all. What is asked under these locks must not call the store: the clock, the [`Ttl`], the
+//! version of an object, the class of an error, the `Drop` of either, and the names that are given to
+//! [`Store::add_references`] and [`Store::delete_references`].
 //!
 //! # Differs from kubelet
 //!
