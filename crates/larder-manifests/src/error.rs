@@ -54,6 +54,16 @@ pub enum ManifestError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The folder was read before, and cannot be read now.
+    #[error("{kind} {key}: the manifests of {} cannot be read any more, so what is known of it may be old", folder.display())]
+    Lost {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// The folder.
+        folder: PathBuf,
+    },
 }
 
 impl FetchError for ManifestError {
@@ -63,7 +73,7 @@ impl FetchError for ManifestError {
 
     fn class(&self) -> &'static str {
         match self {
-            Self::Folder { .. } => "unreadable",
+            Self::Folder { .. } | Self::Lost { .. } => "unreadable",
             Self::Slow { .. } => "timeout",
             Self::InvalidOption { .. } => "config",
             Self::NotFound { .. } => "not_found",

@@ -151,6 +151,7 @@ async fn a_folder_that_goes_leaves_what_was_known_and_another_one_takes_its_plac
     let folder = parent.path().join("manifests");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("a.yaml"), pod("web")).unwrap();
+    fs::write(folder.join("b.yaml"), secret("key", "v1")).unwrap();
     let options = ManifestOptions {
         settle: Duration::from_millis(5),
         rescan: Duration::from_millis(20),
@@ -158,9 +159,15 @@ async fn a_folder_that_goes_leaves_what_was_known_and_another_one_takes_its_plac
     };
     let running = Running::with(&folder, options).await;
     let pods = running.reader.pods().clone();
+    let secrets = running.reader.fetcher(ObjectKind::Secret);
+    let key = ObjectKey::new("default", "key");
+    assert!(secrets.fetch(&key, ReadKind::Consistent).await.is_ok());
     fs::rename(&folder, parent.path().join("away")).unwrap();
     until(|| !pods.status().connected).await;
     assert!(pods.get("default", "web").is_some());
+    // What is in memory is not confirmed by a look at it.
+    let error = secrets.fetch(&key, ReadKind::Consistent).await.unwrap_err();
+    assert!(matches!(error, ManifestError::Lost { .. }), "{error}");
     let fault = pods.status().last_fault.unwrap();
     assert_eq!(fault.class, "unreadable");
     assert!(fault.error.to_string().contains(&folder.display().to_string()), "{}", fault.error);
