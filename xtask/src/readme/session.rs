@@ -93,6 +93,8 @@ impl Session {
         };
         // As in the shell that a reader types into.
         session.send("shopt -s expand_aliases\n")?;
+        // When this program is killed, the shell's input ends, and with it the shell and what stays.
+        session.send("trap 'kill -KILL -- $larder_readme_groups 2>/dev/null' EXIT\n")?;
         Ok(session)
     }
 
@@ -152,7 +154,8 @@ impl Session {
         let script = self.script(command)?;
         let log = format!("{script}.log");
         // With job control, so that the command leads a process group that can be sent Ctrl-C.
-        let start = format!("set -m; . {script} </dev/null >{log} 2>&1 & echo $!; set +m");
+        let start =
+            format!("set -m; . {script} </dev/null >{log} 2>&1 & echo $!; larder_readme_groups+=\" -$!\"; set +m");
         let group = self.run(&start, END_LIMIT)?.output.pop().context("the process group of a command that stays")?;
         self.background.push(group.clone());
         let deadline = self.now() + limit;
