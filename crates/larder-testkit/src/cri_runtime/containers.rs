@@ -327,7 +327,8 @@ impl Containers {
         Ok(())
     }
 
-    /// Ends a container with an exit code; the reason is `Completed` for 0, else `Error`, as containerd has it.
+    /// Ends a container with an exit code; the reason is `Completed` for 0, else `Error`, as containerd has it. Without
+    /// effect on one that has ended.
     ///
     /// # Errors
     ///
@@ -460,6 +461,10 @@ impl Containers {
     ) -> Result<(), ContainersError> {
         let held = state.container(id)?;
         let status = &mut held.status;
+        // A container ends once: what a runtime says of its end stays.
+        if status.state == i32::from(ContainerState::ContainerExited) {
+            return Ok(());
+        }
         status.state = ContainerState::ContainerExited.into();
         status.finished_at = self.now();
         status.exit_code = exit_code;
