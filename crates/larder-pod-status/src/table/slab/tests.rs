@@ -73,6 +73,9 @@ fn gives_memory_back_as_chunks_become_empty() {
 #[test]
 fn keeps_its_memory_while_one_value_comes_and_goes() {
     let mut slab = Slab::new();
+    let id = slab.insert(0);
+    slab.remove(id);
+    assert_eq!(room(&slab), CHUNK);
     let full: Vec<_> = (0..CHUNK).map(|n| slab.insert(n)).collect();
     for n in 0..3 {
         let id = slab.insert(n);
