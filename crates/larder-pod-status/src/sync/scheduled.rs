@@ -32,6 +32,11 @@ impl<V> StatusMap<V> {
 
 pub(crate) struct Pin<'m, V>(&'m StatusMap<V>);
 
+/// Nothing to do, but as with the ordinary one it matters when that is.
+impl<V> Drop for Pin<'_, V> {
+    fn drop(&mut self) {}
+}
+
 impl<V> Pin<'_, V> {
     pub(crate) fn read<T>(&self, uid: &PodUid, read: impl FnOnce(Option<&V>) -> T) -> T {
         read(self.0.0.lock().get(uid))
