@@ -618,6 +618,24 @@ fn a_thousand_pods_and_objects_in_many_namespaces() {
     assert!(world.larder.store().snapshot().is_empty());
 }
 
+#[test]
+fn each_of_many_objects_is_found_under_its_own_name() {
+    // Enough that hashes which differ, but not in the bits that a table looks at first, meet.
+    const OBJECTS: u32 = 5_000;
+    let mut world = World::new(TTL);
+    for at in 0..OBJECTS {
+        let name = at.to_string();
+        world.add_reference("a", &name);
+        assert!(matches!(world.get("a", &name, thing("1", at)), Answer::Object(read, _) if read.data == at));
+    }
+    for at in 0..OBJECTS {
+        let name = at.to_string();
+        assert!(matches!(world.get("a", &name, thing("2", 0)), Answer::Object(read, _) if read.data == at));
+        assert_eq!(world.get("b", &name, thing("2", 0)), Answer::NotRegistered);
+        assert_eq!(world.larder.references("a", &name), 1);
+    }
+}
+
 /// A store that only counts, with no more methods than every store has to have.
 #[derive(Default)]
 struct Counting {
