@@ -43,7 +43,7 @@ pub(crate) enum Wait<S, E> {
 pub(crate) struct Open {
     waker: Option<Waker>,
     pod: Id,
-    /// The place among the pod's other waits; means nothing for its first.
+    /// The place among the pod's other waits; 0 for its first, which was the earliest of them if it was one of them.
     at: u32,
 }
 
@@ -146,8 +146,11 @@ impl<S, E> WaitTable<S, E> {
                 Some(first_min) => (first_min, std::mem::replace(&mut pod.first, id)),
                 None => (min, id),
             };
-            let others = pod.others.get_or_insert_with(|| Box::new(Heap::new()));
-            others.push(other_min, other, &mut place_waits(&mut self.waits));
+            match &mut pod.others {
+                Some(others) => others.push(other_min, other, &mut place_waits(&mut self.waits)),
+                // The other one need not be looked at, and likely is in no cache: its place is 0 whether it is new or was first.
+                none => *none = Some(Box::new(Heap::of_one(other_min, other))),
+            }
             if first_min.is_some() {
                 self.earliest.set_min(at, min, &mut place_pods(&mut self.pods));
             }

@@ -40,6 +40,11 @@ impl Heap {
         Self(Vec::new())
     }
 
+    /// A heap of one element, whose place is 0.
+    pub(super) fn of_one(min: Timestamp, id: Id) -> Self {
+        Self(vec![Element { min: Packed::new(min), id }])
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 /// Slots in a chunk: enough that the chunk's own record weighs nothing beside them.
-const CHUNK: usize = 512;
+const CHUNK: usize = 1024;
 
 /// The name of a value in a slab, valid until the value is removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -29,7 +29,8 @@ fn check(table: &Table) {
         let found = table.find(table.hash(&pod.uid), &pod.uid).and_then(|id| table.pods.get(id));
         assert!(found.is_some_and(|found| std::ptr::eq(found, pod)), "a pod is not found by its uid");
         let min = table.earliest.min_at(pod.at).expect("a pod is in the heap of all");
-        assert!(matches!(table.waits.get(pod.first), Some(Wait::Open(_))));
+        let Some(Wait::Open(first)) = table.waits.get(pod.first) else { panic!("the first is not open") };
+        assert_eq!(first.at, 0);
         if let Some(others) = &pod.others {
             assert!(!others.is_empty(), "an empty heap is kept");
             assert!(others.min() >= Some(min), "a wait is earlier than its pod's first");
