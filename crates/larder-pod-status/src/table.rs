@@ -14,7 +14,7 @@ mod heap;
 mod slab;
 
 use crate::{Entry, PodUid};
-use foldhash::fast::RandomState;
+use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use heap::Heap;
 use larder_clock::Timestamp;
