@@ -71,25 +71,29 @@
 //! # });
 //! ```
 
+mod direct_store;
 mod error;
 mod freshness;
 mod key;
 mod object;
 mod pod_objects;
 pub mod references;
+mod reflect;
 mod store;
 mod sync;
 mod ttl;
 mod ttl_store;
 mod version;
 
+pub use direct_store::DirectStore;
 pub use error::GetError;
 pub use freshness::{FreshState, Freshness, Read, Source, StaleReason};
 pub use key::ObjectKey;
 pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use references::{PodIdentity, Reference, References};
-pub use store::{ObjectState, ObjectStatus, Store};
+pub use reflect::{NamespaceEvent, NamespaceSink, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink};
+pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use ttl::{DefaultTtl, NodeTtl, TTL_ANNOTATION, Ttl, ttl_from_annotation};
 pub use ttl_store::TtlStore;
 pub use version::resource_version_order;

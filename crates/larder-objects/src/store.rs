@@ -1,6 +1,7 @@
 //! What every strategy offers: reference counts, and reads of what is referenced.
 
 use crate::{FetchError, Freshness, GetError, Object, ObjectKey, Read};
+use std::fmt;
 use std::sync::Arc;
 
 /// A cache of the objects that are referenced.
@@ -125,11 +126,12 @@ impl<S: Store> Store for Arc<S> {
 /// What a store knows of an object, for status pages; nothing of its contents.
 ///
 /// ```
-/// use larder_objects::{ObjectKey, ObjectState, ObjectStatus};
+/// use larder_objects::{Kept, ObjectKey, ObjectState, ObjectStatus};
 /// let status = ObjectStatus {
 ///     key: ObjectKey::new("shop", "db"),
 ///     references: 2,
 ///     fetching: false,
+///     kept: Kept::Polled,
 ///     state: ObjectState::NotFetched,
 /// };
 /// assert_eq!(status.state.freshness(), None);
@@ -140,10 +142,47 @@ pub struct ObjectStatus {
     pub key: ObjectKey,
     /// The number of references to it.
     pub references: usize,
-    /// Whether a fetch of it is under way.
+    /// Whether a fetch of it is under way, or the first list of its reflector.
     pub fetching: bool,
+    /// How it is kept up to date.
+    pub kept: Kept,
     /// What is known.
     pub state: ObjectState,
+}
+
+/// How an object is kept up to date.
+///
+/// ```
+/// assert_eq!(larder_objects::Kept::NamespaceWatched.to_string(), "namespace watch");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kept {
+    /// Not at all: each read asks the source.
+    Direct,
+    /// It is fetched again when it is read and its TTL has passed.
+    Polled,
+    /// By a watch of its own.
+    Watched,
+    /// By a watch of its own, which is stopped while nobody reads the object, and resumes with the next read.
+    Idle,
+    /// It is immutable, and held as it was read.
+    Held,
+    /// By a watch of its whole namespace.
+    NamespaceWatched,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::Polled => "polled",
+            Self::Watched => "watched",
+            Self::Idle => "idle",
+            Self::Held => "held (immutable)",
+            Self::NamespaceWatched => "namespace watch",
+        })
+    }
 }
 
 /// What is known of an object.

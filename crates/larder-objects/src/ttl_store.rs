@@ -48,7 +48,7 @@ mod published;
 mod reader;
 mod registry;
 
-use crate::{Fetch, GetError, ObjectState, ObjectStatus, Read, Store, Ttl};
+use crate::{Fetch, GetError, Kept, ObjectState, ObjectStatus, Read, Store, Ttl};
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
@@ -139,7 +139,8 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
         let now = self.clock.now();
         let mut all = Vec::new();
         self.registry.for_each(|key, references, fetching, known| {
-            all.push(ObjectStatus { key: key.clone(), references, fetching, state: self.state_of(known, now) });
+            let (key, state) = (key.clone(), self.state_of(known, now));
+            all.push(ObjectStatus { key, references, fetching, kept: Kept::Polled, state });
         });
         all
     }

@@ -1,0 +1,137 @@
+//! The direct store: every read asks the source.
+//!
+//! # Guarantees
+//!
+//! - **Consistent**: each read is a consistent fetch of its own, and its answer is the fetch's outcome. Nothing is cached,
+//!   so nothing is ever stale.
+//! - **Only what is referenced**: a read of an object that no registered pod refers to is refused without a fetch.
+//!
+//! # Limits
+//!
+//! Readers share no fetch. Memory grows with the referenced objects only.
+//!
+//! # Cancel safety
+//!
+//! A dropped read drops its fetch.
+//!
+//! # Locks
+//!
+//! One, for the counts; held for a look at one of them.
+//!
+//! # Differs from kubelet
+//!
+//! The kubelet's manager of this strategy (`pkg/kubelet/secret`, `pkg/kubelet/configmap`: the simple managers) counts no
+//! references, and reads whatever it is asked for.
+
+use crate::sync::Mutex;
+use crate::{
+    Fetch, FetchError, FreshState, Freshness, GetError, Kept, ObjectKey, ObjectState, ObjectStatus, Read, ReadKind,
+    Store,
+};
+use larder_clock::Clock;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A store that fetches at every read: the kubelet's `Get` strategy.
+///
+/// ```
+/// use larder_clock::MonotonicClock;
+/// use larder_objects::{DirectStore, Store, fetch_fn};
+/// use std::sync::Arc;
+/// # struct Secret;
+/// # impl larder_objects::Object for Secret {
+/// #     fn resource_version(&self) -> &str {
+/// #         "1"
+/// #     }
+/// # }
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("unavailable")]
+/// # struct Unavailable;
+/// # impl larder_objects::FetchError for Unavailable {
+/// #     fn is_not_found(&self) -> bool {
+/// #         false
+/// #     }
+/// # }
+/// let server = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
+/// let store = DirectStore::new(server, MonotonicClock::new());
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// assert!(store.get("shop", "db").await.unwrap_err().is_not_registered());
+/// store.add_reference("shop", "db", "0b5c");
+/// assert!(store.get("shop", "db").await.unwrap().freshness.is_fresh());
+/// # });
+/// ```
+pub struct DirectStore<F, C> {
+    fetch: F,
+    clock: C,
+    references: Mutex<HashMap<ObjectKey, usize>>,
+}
+
+impl<F: Fetch, C: Clock> DirectStore<F, C> {
+    /// An empty store.
+    pub fn new(fetch: F, clock: C) -> Self {
+        Self { fetch, clock, references: Mutex::new(HashMap::new()) }
+    }
+
+    /// Where the store fetches from.
+    pub fn fetcher(&self) -> &F {
+        &self.fetch
+    }
+}
+
+impl<F: Fetch, C: Clock> Store for DirectStore<F, C> {
+    type Object = F::Object;
+    type Error = F::Error;
+
+    fn add_reference(&self, namespace: &str, name: &str, _uid: &str) {
+        *self.references.lock().entry(ObjectKey::new(namespace, name)).or_default() += 1;
+    }
+
+    fn delete_reference(&self, namespace: &str, name: &str, _uid: &str) {
+        let key = ObjectKey::new(namespace, name);
+        let mut references = self.references.lock();
+        if let Some(count) = references.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                references.remove(&key);
+            }
+        }
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {
+        let key = ObjectKey::new(namespace, name);
+        if !self.references.lock().contains_key(&key) {
+            return Err(GetError::NotRegistered { key });
+        }
+        let fetched = self.fetch.fetch(&key, ReadKind::Consistent).await;
+        let source = self.fetch.source(ReadKind::Consistent);
+        let freshness = Freshness { confirmed_at: self.clock.now(), source, state: FreshState::Fresh };
+        match fetched {
+            Ok(object) => Ok(Read { object, freshness }),
+            Err(error) if error.is_not_found() => Err(GetError::NotFound { key, freshness }),
+            Err(error) => Err(GetError::Fetch { key, source: Arc::new(error) }),
+        }
+    }
+
+    fn references(&self, namespace: &str, name: &str) -> usize {
+        self.references.lock().get(&ObjectKey::new(namespace, name)).copied().unwrap_or_default()
+    }
+
+    fn snapshot(&self) -> Vec<ObjectStatus> {
+        let references = self.references.lock();
+        let status = |(key, &references): (&ObjectKey, &usize)| ObjectStatus {
+            key: key.clone(),
+            references,
+            fetching: false,
+            kept: Kept::Direct,
+            state: ObjectState::NotFetched,
+        };
+        references.iter().map(status).collect()
+    }
+}
+
+impl<F, C> fmt::Debug for DirectStore<F, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectStore").finish_non_exhaustive()
+    }
+}
