@@ -71,6 +71,7 @@
 //! # });
 //! ```
 
+mod copies;
 mod direct_store;
 mod error;
 mod freshness;
@@ -79,11 +80,13 @@ mod object;
 mod pod_objects;
 pub mod references;
 mod reflect;
+mod shared_map;
 mod store;
 mod sync;
 mod ttl;
 mod ttl_store;
 mod version;
+mod watch_store;
 
 pub use direct_store::DirectStore;
 pub use error::GetError;
@@ -97,3 +100,4 @@ pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use ttl::{DefaultTtl, NodeTtl, TTL_ANNOTATION, Ttl, ttl_from_annotation};
 pub use ttl_store::TtlStore;
 pub use version::resource_version_order;
+pub use watch_store::{WatchOptions, WatchStats, WatchStore};

@@ -160,7 +160,6 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// ```
 /// use larder_objects::{ReflectorEvent, ReflectorSink};
 /// # use larder_objects::{FetchError, Object};
-/// # use std::sync::Arc;
 /// # struct Secret;
 /// # impl Object for Secret {
 /// #     fn resource_version(&self) -> &str {

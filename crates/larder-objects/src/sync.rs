@@ -3,12 +3,12 @@
 #[cfg(not(shuttle))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::atomic::{AtomicI64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 #[cfg(shuttle)]
 pub(crate) use explored::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{AtomicI64, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Shuttle's locks with `parking_lot`'s signatures.
 #[cfg(shuttle)]

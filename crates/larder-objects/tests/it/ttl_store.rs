@@ -4,8 +4,8 @@ use crate::harness::{Answer, Failure, FetchState, Pod, PodRefs, World, thing};
 use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
-    DefaultTtl, Fetch, FreshState, Freshness, GetError, Object, ObjectKey, ObjectState, ObjectStatus, PodIdentity,
-    PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
+    DefaultTtl, Fetch, FreshState, Freshness, GetError, Kept, Object, ObjectKey, ObjectState, ObjectStatus,
+    PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -670,7 +670,7 @@ impl Store for Counting {
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
         let key = ObjectKey::new("a", "x");
-        vec![ObjectStatus { key, references: 7, fetching: false, state: ObjectState::NotFetched }]
+        vec![ObjectStatus { key, references: 7, fetching: false, kept: Kept::Polled, state: ObjectState::NotFetched }]
     }
 }
 

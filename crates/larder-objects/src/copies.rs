@@ -1,0 +1,410 @@
+//! Copies of objects that reflectors and fetches keep up to date: the machine behind the watch store and the adaptive
+//! store, which differ in whether they poll.
+//!
+//! # Locks
+//!
+//! One, chosen by the object's namespace. It is not held while a reflector is started or dropped, a fetch is begun, polled
+//! or dropped, nor while a waker is cloned, called or dropped, or a copy that was displaced is dropped. What is good as
+//! it is stands in a lock-free map beside it, changed only under the lock. What is asked under the lock must not call the
+//! store: the clock, the TTL, the version of an object, the class of an error.
+
+mod copy;
+mod events;
+mod item;
+mod namespaces;
+mod published;
+mod read;
+
+use crate::shared_map::SharedMap;
+use crate::sync::{AtomicI64, Mutex};
+use crate::{
+    Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, Read, Reflect, ReflectorSink, WatchOptions, WatchStats,
+};
+use copy::{Known, Moment, Stamp};
+use foldhash::fast::RandomState;
+use item::{Item, Link, Watch};
+use larder_clock::{Clock, Timestamp};
+use namespaces::Namespace;
+use published::{Good, Record};
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+pub(crate) use item::Polling;
+
+#[cfg(not(shuttle))]
+const SHARDS: u64 = 64;
+#[cfg(shuttle)]
+const SHARDS: u64 = 2;
+
+/// What tells the two stores apart.
+pub(crate) trait Rules: Send + Sync + 'static {
+    /// How an object is polled; `None` in a store that watches all. Asked under a lock.
+    fn polling(&self) -> Option<Polling>;
+
+    /// Whether there is polling at all.
+    const POLLS: bool;
+}
+
+/// The referenced objects of a store and their copies.
+pub(crate) struct Copies<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C, P> {
+    /// Itself, for what outlives a call.
+    this: Weak<Self>,
+    pub(crate) fetch: F,
+    pub(crate) reflect: R,
+    clock: C,
+    rules: P,
+    options: WatchOptions,
+    /// What times in atomics count from.
+    base: Timestamp,
+    hasher: RandomState,
+    shards: Box<[Mutex<ShardOf<F, R>>]>,
+    published: SharedMap<Record<F::Object>>,
+    counts: Counts,
+}
+
+type ShardOf<F, R> = Shard<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
+type AfterOf<F, R> = After<<F as Fetch>::Object, <R as Reflect>::Reflector>;
+
+/// The objects of some namespaces.
+struct Shard<O, E, H> {
+    items: HashMap<ObjectKey, Item<O, E, H>, RandomState>,
+    namespaces: HashMap<Box<str>, Namespace<E, H>, RandomState>,
+    stamp: Stamp,
+}
+
+impl<O, E, H> Shard<O, E, H> {
+    fn next_stamp(&mut self) -> Stamp {
+        self.stamp += 1;
+        self.stamp
+    }
+}
+
+/// What has happened, for metrics; each is counted in one place.
+#[derive(Default)]
+struct Counts {
+    started: AtomicU64,
+    stopped_idle: AtomicU64,
+    verified: AtomicU64,
+    polled: AtomicU64,
+    went_back: AtomicU64,
+}
+
+// Not shuttle's: a count is no place to switch threads.
+use std::sync::atomic::AtomicU64;
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+}
+
+fn counted(counter: &AtomicU64) -> u64 {
+    counter.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+/// A reflector that is to be started.
+struct Start {
+    key: ObjectKey,
+    generation: Stamp,
+    resume: Option<String>,
+    pulse: Arc<item::Pulse>,
+}
+
+/// What is to be done once the lock is released: all that runs foreign code.
+struct After<O, H> {
+    objects: Vec<Arc<O>>,
+    records: Vec<Record<O>>,
+    handles: Vec<H>,
+    wakers: Vec<Waker>,
+    dropped_wakers: Vec<Waker>,
+    starts: Vec<Start>,
+}
+
+impl<O, H> After<O, H> {
+    const fn new() -> Self {
+        Self {
+            objects: Vec::new(),
+            records: Vec::new(),
+            handles: Vec::new(),
+            wakers: Vec::new(),
+            dropped_wakers: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+}
+
+impl<F, R, C, P> Copies<F, R, C, P>
+where
+    F: Fetch,
+    R: Reflect<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
+    pub(crate) fn new(fetch: F, reflect: R, clock: C, rules: P, options: WatchOptions) -> Arc<Self> {
+        let shard = |_| {
+            Mutex::new(Shard {
+                items: HashMap::with_hasher(RandomState::default()),
+                namespaces: HashMap::with_hasher(RandomState::default()),
+                stamp: 0,
+            })
+        };
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            fetch,
+            reflect,
+            base: clock.now(),
+            clock,
+            rules,
+            options,
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(shard).collect(),
+            published: SharedMap::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    fn shard(&self, namespace: &str) -> &Mutex<ShardOf<F, R>> {
+        // Below `SHARDS`, which is a small number.
+        &self.shards[usize::try_from(self.hasher.hash_one(namespace) % SHARDS).unwrap_or_default()]
+    }
+
+    /// Changes the objects of a namespace under its lock, and does what follows from it without.
+    fn change<T>(&self, namespace: &str, change: impl FnOnce(&mut ShardOf<F, R>, &mut AfterOf<F, R>) -> T) -> T {
+        let mut after = After::new();
+        let result = change(&mut self.shard(namespace).lock(), &mut after);
+        self.finish(after);
+        result
+    }
+
+    fn finish(&self, after: AfterOf<F, R>) {
+        let After { objects, records, handles, wakers, dropped_wakers, starts } = after;
+        drop((objects, records, handles, dropped_wakers));
+        wakers.into_iter().for_each(Waker::wake);
+        for start in starts {
+            self.start(start);
+        }
+    }
+
+    fn moment(&self, shard: &mut ShardOf<F, R>) -> Moment {
+        Moment { stamp: shard.next_stamp(), at: self.clock.now() }
+    }
+
+    pub(crate) fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        self.change(namespace, |shard, after| {
+            for name in names {
+                self.add_reference(shard, after, ObjectKey::new(namespace, name), uid);
+            }
+        });
+    }
+
+    fn add_reference(&self, shard: &mut ShardOf<F, R>, after: &mut AfterOf<F, R>, key: ObjectKey, uid: &str) {
+        let moment = self.moment(shard);
+        let Shard { items, namespaces, .. } = shard;
+        if let Some(item) = items.get_mut(&key) {
+            item.add_reference(uid);
+            if self.options.first_read_at_least_as_new {
+                item.copy.doubt(moment);
+                after.records.extend(self.published.remove(&key));
+            }
+            return;
+        }
+        let mut item = Item::new();
+        item.add_reference(uid);
+        let in_namespace = P::POLLS && Namespace::take_in(namespaces, key.namespace());
+        if in_namespace {
+            item.watch = Watch::Namespace;
+            item.copy.doubt(moment);
+        } else if !P::POLLS {
+            self.link(&key, &mut item, moment, after);
+        }
+        items.insert(key, item);
+    }
+
+    /// Has a reflector started for an object, once the lock is released.
+    fn link(&self, key: &ObjectKey, item: &mut ItemOf<F, R>, moment: Moment, after: &mut AfterOf<F, R>) {
+        let link = Link::new(moment);
+        count(&self.counts.started);
+        after.starts.push(Start {
+            key: key.clone(),
+            generation: link.generation,
+            resume: item.resume(),
+            pulse: Arc::clone(&link.pulse),
+        });
+        after.handles.extend(item.unlink(Watch::Own(link), self.base));
+        after.records.extend(self.published.remove(key));
+    }
+
+    fn start(&self, start: Start) {
+        let Start { key, generation, resume, pulse } = start;
+        let (this, base) = (Weak::clone(&self.this), self.base);
+        let told = key.clone();
+        let sink = ReflectorSink::from_fn(move |event| {
+            if let Some(copies) = this.upgrade() {
+                copies.on_event(&told, generation, &pulse, base, event);
+            }
+        });
+        let handle = self.reflect.reflect(&key, resume, sink);
+        self.change(key.namespace(), |shard, after| {
+            match shard.items.get_mut(&key).map(|item| &mut item.watch) {
+                Some(Watch::Own(link)) if link.generation == generation => link.handle = Some(handle),
+                // It was stopped meanwhile.
+                _ => after.handles.push(handle),
+            }
+        });
+    }
+
+    pub(crate) fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        self.change(namespace, |shard, after| {
+            for name in names {
+                let key = ObjectKey::new(namespace, name);
+                if !shard.items.get_mut(&key).is_some_and(|item| item.delete_reference(uid)) {
+                    continue;
+                }
+                let Some(mut item) = shard.items.remove(&key) else { continue };
+                after.records.extend(self.published.remove(&key));
+                after.objects.extend(item.copy.clear());
+                after.handles.extend(item.unlink(Watch::Off, self.base));
+                after.wakers.extend(item.wake_all());
+                if P::POLLS {
+                    Namespace::let_go(&mut shard.namespaces, namespace, after);
+                }
+            }
+        });
+    }
+
+    pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {
+        let key = ObjectKey::new(namespace, name);
+        self.shard(namespace).lock().items.get(&key).map_or(0, Item::references)
+    }
+
+    /// Stops the reflectors of objects that nobody has read for long.
+    pub(crate) fn stop_idle(&self) {
+        let max_idle = self.options.max_idle.max(self.options.min_idle);
+        for shard in &self.shards {
+            let mut after = After::new();
+            let mut locked = shard.lock();
+            let now = self.clock.now();
+            for (key, item) in &mut locked.items {
+                // One that has not synced is left alone: the list that is under way would be lost, and asked for again.
+                let Watch::Own(link) = &item.watch else { continue };
+                if !link.synced || !item.is_idle(self.base, now, max_idle) {
+                    continue;
+                }
+                let watch = if P::POLLS { Watch::Off } else { Watch::Idle(now) };
+                after.handles.extend(item.unlink(watch, self.base));
+                item.polled = None;
+                self.publish(key, item, None, &mut after);
+                count(&self.counts.stopped_idle);
+            }
+            drop(locked);
+            self.finish(after);
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let now = self.clock.now();
+            for (key, item) in &shard.items {
+                let link = link_of(&item.watch, &shard.namespaces, key.namespace());
+                let fetching = item.flight.as_ref().is_some_and(|flight| flight.fetch.upgrade().is_some())
+                    || link.is_some_and(|link| !link.synced);
+                let freshness = || item.at_rest(link, self.rules.polling(), now, self.base);
+                let state = match item.copy.known() {
+                    Known::Nothing => ObjectState::NotFetched,
+                    Known::Object(_) => ObjectState::Present(freshness()),
+                    Known::Absent => ObjectState::Absent(freshness()),
+                };
+                let kept = item.kept(P::POLLS);
+                all.push(ObjectStatus { key: key.clone(), references: item.references(), fetching, kept, state });
+            }
+        }
+        all
+    }
+
+    /// What is held of an object, without asking anybody.
+    pub(crate) fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
+        let key = ObjectKey::new(namespace, name);
+        let shard = self.shard(namespace).lock();
+        let item = shard.items.get(&key)?;
+        let object = Arc::clone(item.copy.object()?);
+        let link = link_of(&item.watch, &shard.namespaces, namespace);
+        let freshness = item.at_rest(link, self.rules.polling(), self.clock.now(), self.base);
+        Some(Read { object, freshness })
+    }
+
+    pub(crate) fn stats(&self) -> WatchStats {
+        let mut stats = WatchStats {
+            started: counted(&self.counts.started),
+            stopped_idle: counted(&self.counts.stopped_idle),
+            verifying_reads: counted(&self.counts.verified),
+            polls: counted(&self.counts.polled),
+            versions_went_back: counted(&self.counts.went_back),
+            ..WatchStats::default()
+        };
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for item in shard.items.values() {
+                match item.kept(P::POLLS) {
+                    Kept::Watched => stats.watching += 1,
+                    Kept::Held => stats.held += 1,
+                    Kept::Idle => stats.idle += 1,
+                    Kept::Polled => stats.polled += 1,
+                    Kept::NamespaceWatched => stats.in_namespaces += 1,
+                    Kept::Direct => {}
+                }
+            }
+            stats.watching_namespaces += shard.namespaces.values().filter(|namespace| namespace.is_watched()).count();
+        }
+        stats
+    }
+
+    /// Publishes what reads may be answered with without a lock, or withdraws it. `link` is the reflector that keeps the
+    /// object.
+    fn publish(&self, key: &ObjectKey, item: &ItemOf<F, R>, link: Option<&LinkOf<F, R>>, after: &mut AfterOf<F, R>) {
+        let displaced = match self.good(item, link) {
+            Some((object, good)) => {
+                let (at, source) = (item.copy.at(), item.copy.source());
+                self.published
+                    .insert(key, Record { object, at, source, good, accessed: Arc::<AtomicI64>::clone(&item.accessed) })
+            }
+            None => self.published.remove(key),
+        };
+        after.records.extend(displaced);
+    }
+
+    /// What of an object is good as it is, and for how long.
+    fn good(&self, item: &ItemOf<F, R>, link: Option<&LinkOf<F, R>>) -> Option<(Option<Arc<F::Object>>, Good)> {
+        if item.copy.is_doubtful() || !item.copy.is_known() {
+            return None;
+        }
+        let object = item.copy.object().cloned();
+        // The first read of an immutable object sees to it that it is held.
+        let to_be_held = self.options.hold_immutable && object.as_ref().is_some_and(|object| object.is_immutable());
+        let good = match (&item.watch, link) {
+            (Watch::Held, _) => Good::Held,
+            (Watch::Namespace, Some(link)) if link.is_healthy() => Good::Watched(Arc::clone(&link.pulse)),
+            (Watch::Own(_), Some(link)) if link.is_healthy() && !to_be_held => Good::Watched(Arc::clone(&link.pulse)),
+            (Watch::Off, _) if P::POLLS && object.is_some() && !to_be_held => Good::Polled,
+            _ => return None,
+        };
+        Some((object, good))
+    }
+}
+
+type ItemOf<F, R> = Item<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
+type LinkOf<F, R> = Link<<F as Fetch>::Error, <R as Reflect>::Reflector>;
+
+/// The reflector that keeps an object.
+fn link_of<'l, E, H>(
+    watch: &'l Watch<E, H>,
+    namespaces: &'l HashMap<Box<str>, Namespace<E, H>, RandomState>,
+    namespace: &str,
+) -> Option<&'l Link<E, H>> {
+    match watch {
+        Watch::Own(link) => Some(link),
+        Watch::Namespace => namespaces.get(namespace)?.link(),
+        Watch::Off | Watch::Idle(_) | Watch::Held => None,
+    }
+}

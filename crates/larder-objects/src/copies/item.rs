@@ -1,0 +1,374 @@
+//! One object: who refers to it, what is held of it, how it is kept up to date, and who waits.
+
+use super::copy::{Copy, Known, Moment, Settled, Stamp};
+use crate::sync::{AtomicBool, AtomicI64, Ordering};
+use crate::{FetchError, FreshState, Freshness, Kept, Object, ReadKind, Source, StaleReason};
+use futures_util::future::{Shared, WeakShared};
+use larder_clock::Timestamp;
+use smallvec::SmallVec;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// No answer that is called fresh is older than this or the TTL, whichever is longer.
+pub(crate) const LEAST_BOUND: i64 = 10_000_000_000;
+/// For how long readers wait for a reflector that says nothing before it is backed by fetches, where it may be.
+const PATIENCE: Duration = Duration::from_nanos(LEAST_BOUND.unsigned_abs());
+/// An object that would be polled again within so many TTLs is watched instead.
+const WATCH_WITHIN_TTLS: i64 = 4;
+
+/// Polling by TTL, where a store does that.
+#[derive(Clone, Copy)]
+pub(crate) struct Polling {
+    /// For how long a fetch is good, in nanoseconds; may be 0 or negative.
+    pub(crate) ttl: i64,
+}
+
+impl Polling {
+    /// For how long a watch may be silent.
+    pub(crate) fn bound(self) -> i64 {
+        self.ttl.max(LEAST_BOUND)
+    }
+}
+
+/// A fetch that its readers share: the outcome is taken in once, by whoever polls it to its end.
+pub(super) type SharedFetch<E> = Shared<Pin<Box<dyn Future<Output = Settled<E>> + Send>>>;
+
+/// A fetch under way. Its readers hold it; with the last of them it is dropped.
+pub(super) struct Flight<E> {
+    pub(super) kind: ReadKind,
+    pub(super) began: Stamp,
+    pub(super) fetch: WeakShared<Pin<Box<dyn Future<Output = Settled<E>> + Send>>>,
+}
+
+/// What readers see of a reflector without a lock.
+pub(super) struct Pulse {
+    /// When the reflector last showed that it is current, as [`offset`].
+    at: AtomicI64,
+    /// The reflector fails, or has not synced.
+    broken: AtomicBool,
+    /// Nothing but the time is to be noted when the reflector confirms.
+    quiet: AtomicBool,
+}
+
+/// A time as nanoseconds after `base`, in 64 bits: within 292 years of it, and at those limits beyond.
+pub(super) fn offset(base: Timestamp, at: Timestamp) -> i64 {
+    let nanos = at.as_nanos().saturating_sub(base.as_nanos());
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
+}
+
+impl Pulse {
+    pub(super) fn new() -> Self {
+        Self { at: AtomicI64::new(i64::MIN), broken: AtomicBool::new(true), quiet: AtomicBool::new(false) }
+    }
+
+    pub(super) fn beat(&self, base: Timestamp, at: Timestamp) {
+        // The time stands for itself. What a reader finds published was published before it can find it, by the map.
+        self.at.store(offset(base, at), Ordering::Relaxed);
+    }
+
+    pub(super) fn at(&self, base: Timestamp) -> Option<Timestamp> {
+        match self.at.load(Ordering::Relaxed) {
+            i64::MIN => None,
+            nanos => Some(base.saturating_add_nanos(nanos.into())),
+        }
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        // A reader that misses a failure of this very moment read before it.
+        self.broken.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed)
+    }
+}
+
+/// A reflector that runs.
+pub(super) struct Link<E, H> {
+    /// Which one: those before it have other numbers.
+    pub(super) generation: Stamp,
+    /// None while it is being started.
+    pub(super) handle: Option<H>,
+    pub(super) started: Timestamp,
+    pub(super) synced: bool,
+    pub(super) failing: Option<Failing<E>>,
+    /// When its last list began, as far as it said so.
+    pub(super) listed: Stamp,
+    pub(super) pulse: Arc<Pulse>,
+}
+
+/// Why and since when a reflector fails.
+pub(super) struct Failing<E> {
+    pub(super) since: Timestamp,
+    pub(super) error: Arc<E>,
+}
+
+impl<E, H> Link<E, H> {
+    pub(super) fn new(moment: Moment) -> Self {
+        Self {
+            generation: moment.stamp,
+            handle: None,
+            started: moment.at,
+            synced: false,
+            failing: None,
+            listed: moment.stamp,
+            pulse: Arc::new(Pulse::new()),
+        }
+    }
+
+    pub(super) fn is_healthy(&self) -> bool {
+        self.synced && self.failing.is_none()
+    }
+
+    /// Tells readers and the sink how it stands; `ahead` if a fetch is ahead of it somewhere.
+    pub(super) fn show(&self, ahead: bool) {
+        let healthy = self.is_healthy();
+        self.pulse.broken.store(!healthy, Ordering::Relaxed);
+        self.pulse.quiet.store(healthy && !ahead, Ordering::Relaxed);
+    }
+}
+
+/// How an object is kept up to date.
+pub(super) enum Watch<E, H> {
+    /// Not at all, or by polls.
+    Off,
+    /// By a reflector that was stopped then because nobody read the object.
+    Idle(Timestamp),
+    /// By a reflector of its own.
+    Own(Link<E, H>),
+    /// By the reflector of its namespace.
+    Namespace,
+    /// It cannot change.
+    Held,
+}
+
+/// How a read is to be answered.
+pub(super) enum Verdict<E> {
+    /// With what is held, which is fresh.
+    Fresh,
+    /// With what is held.
+    Stale(StaleReason),
+    /// With a failure, since nothing is held.
+    Fail(Arc<E>),
+    /// By a fetch.
+    Fetch(ReadKind),
+    /// Once a reflector has been started.
+    Start,
+    /// Once the reflector has said something.
+    Wait,
+}
+
+/// A referenced object.
+pub(super) struct Item<O, E, H> {
+    /// How often each pod refers to it; most objects have one pod.
+    references: SmallVec<[(Box<str>, u32); 1]>,
+    pub(super) copy: Copy<O>,
+    pub(super) watch: Watch<E, H>,
+    /// It is read again and again, as a volume is.
+    pub(super) mounted: bool,
+    /// When a poll of it last began.
+    pub(super) polled: Option<Timestamp>,
+    pub(super) flight: Option<Flight<E>>,
+    /// When it was last read, as [`offset`]; readers set it without a lock.
+    pub(super) accessed: Arc<AtomicI64>,
+    waiting: Vec<(u64, Waker)>,
+}
+
+impl<O: Object, E: FetchError, H> Item<O, E, H> {
+    pub(super) fn new() -> Self {
+        Self {
+            references: SmallVec::new(),
+            copy: Copy::new(),
+            watch: Watch::Off,
+            mounted: false,
+            polled: None,
+            flight: None,
+            accessed: Arc::new(AtomicI64::new(i64::MIN)),
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(super) fn add_reference(&mut self, uid: &str) {
+        match self.references.iter_mut().find(|(of, _)| **of == *uid) {
+            Some((_, count)) => *count = count.saturating_add(1),
+            None => self.references.push((uid.into(), 1)),
+        }
+    }
+
+    /// Whether none is left. Without effect where that pod has none.
+    pub(super) fn delete_reference(&mut self, uid: &str) -> bool {
+        if let Some(at) = self.references.iter().position(|(of, _)| **of == *uid) {
+            self.references[at].1 -= 1;
+            if self.references[at].1 == 0 {
+                self.references.swap_remove(at);
+            }
+        }
+        self.references.is_empty()
+    }
+
+    pub(super) fn references(&self) -> usize {
+        self.references.iter().map(|(_, count)| usize::try_from(*count).unwrap_or(usize::MAX)).sum()
+    }
+
+    /// Whether it was read after that long ago. One that nobody has read yet was not.
+    pub(super) fn is_idle(&self, base: Timestamp, now: Timestamp, max_idle: Duration) -> bool {
+        match self.accessed.load(Ordering::Relaxed) {
+            i64::MIN => true,
+            nanos => now > base.saturating_add_nanos(nanos.into()) + max_idle,
+        }
+    }
+
+    pub(super) fn access(&self, base: Timestamp, now: Timestamp) {
+        self.accessed.store(offset(base, now), Ordering::Relaxed);
+    }
+
+    pub(super) fn wait(&mut self, ticket: u64, waker: Waker) {
+        self.waiting.push((ticket, waker));
+    }
+
+    #[must_use = "to be dropped without the lock"]
+    pub(super) fn leave(&mut self, ticket: u64) -> Option<Waker> {
+        let at = self.waiting.iter().position(|(of, _)| *of == ticket)?;
+        Some(self.waiting.swap_remove(at).1)
+    }
+
+    pub(super) fn wake_all(&mut self) -> impl Iterator<Item = Waker> {
+        std::mem::take(&mut self.waiting).into_iter().map(|(_, waker)| waker)
+    }
+
+    /// The version from which its reflector may resume.
+    pub(super) fn resume(&self) -> Option<String> {
+        let version = self.copy.object()?.resource_version();
+        (!version.is_empty()).then(|| version.to_owned())
+    }
+
+    /// When what is held was last confirmed, and by what. `link` is the reflector that keeps it.
+    pub(super) fn confirmed(&self, link: Option<&Link<E, H>>, base: Timestamp) -> (Timestamp, Source) {
+        let pulse = link.filter(|link| link.synced).and_then(|link| link.pulse.at(base));
+        match pulse {
+            Some(at) if at > self.copy.at() => (at, Source::Watch),
+            _ => (self.copy.at(), self.copy.source()),
+        }
+    }
+
+    /// How a read now is to be answered.
+    pub(super) fn judge(
+        &self,
+        link: Option<&Link<E, H>>,
+        polling: Option<Polling>,
+        now: Timestamp,
+        base: Timestamp,
+    ) -> Verdict<E> {
+        let copy = &self.copy;
+        let Some(link) = link else {
+            return match (&self.watch, polling) {
+                (Watch::Held, _) if copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
+                (Watch::Held, _) => Verdict::Fresh,
+                (_, None) => Verdict::Start,
+                (_, Some(polling)) => self.judge_polled(polling, now),
+            };
+        };
+        let (confirmed, _) = self.confirmed(Some(link), base);
+        let within = |nanos: i64| now < confirmed.saturating_add_nanos(nanos.into());
+        let known = copy.is_known() && !copy.is_doubtful();
+        match (&link.failing, polling) {
+            (Some(_), Some(polling)) if known && within(polling.ttl) => Verdict::Fresh,
+            (Some(_), Some(_)) => Verdict::Fetch(copy.next_read()),
+            (Some(failing), None) if !copy.is_known() => Verdict::Fail(Arc::clone(&failing.error)),
+            (Some(_), None) if link.synced && copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
+            (Some(failing), None) => Verdict::Stale(StaleReason::FetchFailed { class: failing.error.class() }),
+            (None, Some(_)) if !link.synced && now >= link.started + PATIENCE => Verdict::Fetch(copy.next_read()),
+            (None, _) if !link.synced => Verdict::Wait,
+            (None, _) if !known => Verdict::Fetch(ReadKind::Consistent),
+            (None, Some(polling)) if !within(polling.bound()) => Verdict::Fetch(copy.next_read()),
+            (None, _) => Verdict::Fresh,
+        }
+    }
+
+    /// The rules for an object that nothing watches yet.
+    fn judge_polled(&self, polling: Polling, now: Timestamp) -> Verdict<E> {
+        let after = |at: Timestamp, nanos: i64| now >= at.saturating_add_nanos(nanos.into());
+        let copy = &self.copy;
+        let known = if copy.is_doubtful() { &Known::Nothing } else { copy.known() };
+        let window = polling.bound().saturating_mul(WATCH_WITHIN_TTLS);
+        match known {
+            // Asked for again though it is not there: it is seen at once when it is created.
+            Known::Absent => Verdict::Start,
+            Known::Object(_) if !after(copy.at(), polling.ttl) => Verdict::Fresh,
+            _ if self.mounted => Verdict::Start,
+            Known::Object(_) if self.polled.is_some_and(|at| !after(at, window)) => Verdict::Start,
+            _ => Verdict::Fetch(copy.next_read()),
+        }
+    }
+
+    /// What is held was good until then, by the rules that it is kept by.
+    pub(super) fn stale_since(
+        &self,
+        link: Option<&Link<E, H>>,
+        polling: Option<Polling>,
+        base: Timestamp,
+    ) -> Timestamp {
+        let (confirmed, _) = self.confirmed(link, base);
+        let ttl = |nanos: i64| confirmed.saturating_add_nanos(nanos.max(0).into());
+        let by_time = match (&self.watch, link, polling) {
+            (Watch::Idle(since), ..) => *since,
+            (_, Some(link), _) if link.failing.is_some() => {
+                link.failing.as_ref().map_or(confirmed, |failing| failing.since)
+            }
+            (_, Some(link), Some(polling)) if link.synced => ttl(polling.bound()),
+            (_, Some(link), None) if link.synced => Timestamp::from_nanos(i128::MAX),
+            (_, Some(link), _) => link.started,
+            (_, None, Some(polling)) => ttl(polling.ttl),
+            (_, None, None) => confirmed,
+        };
+        let doubted = if self.copy.is_doubtful() { self.copy.doubted_at() } else { by_time };
+        doubted.min(by_time).max(confirmed)
+    }
+
+    /// How fresh what is held is as it stands, without a fetch.
+    pub(super) fn at_rest(
+        &self,
+        link: Option<&Link<E, H>>,
+        polling: Option<Polling>,
+        now: Timestamp,
+        base: Timestamp,
+    ) -> Freshness {
+        let (confirmed_at, source) = self.confirmed(link, base);
+        let since = self.stale_since(link, polling, base);
+        let state = match (&self.watch, link.and_then(|link| link.failing.as_ref())) {
+            (Watch::Held, _) if !self.copy.is_doubtful() => FreshState::Fresh,
+            (_, Some(failing)) => {
+                FreshState::Stale { since, reason: StaleReason::FetchFailed { class: failing.error.class() } }
+            }
+            _ if now >= since => FreshState::Stale { since, reason: StaleReason::Expired },
+            _ => FreshState::Fresh,
+        };
+        Freshness { confirmed_at, source, state }
+    }
+
+    pub(super) const fn kept(&self, polls: bool) -> Kept {
+        match self.watch {
+            Watch::Own(_) => Kept::Watched,
+            Watch::Namespace => Kept::NamespaceWatched,
+            Watch::Held => Kept::Held,
+            Watch::Off if polls => Kept::Polled,
+            Watch::Idle(_) | Watch::Off => Kept::Idle,
+        }
+    }
+
+    /// What is held is kept by its reflector no more; it is as current as that was.
+    pub(super) fn unlink(&mut self, watch: Watch<E, H>, base: Timestamp) -> Option<H> {
+        if let Watch::Own(link) = std::mem::replace(&mut self.watch, watch) {
+            if link.synced
+                && let Some(at) = link.pulse.at(base)
+            {
+                self.copy.pulse(at);
+            }
+            link.handle
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What reads find without a lock: what is known of each object that is good as it is.
+
+use super::item::{Polling, Pulse, offset};
+use crate::sync::{AtomicI64, Ordering};
+use crate::{FreshState, Freshness, Source};
+use larder_clock::Timestamp;
+use std::sync::Arc;
+
+/// How long what is published is good.
+#[derive(Clone)]
+pub(super) enum Good {
+    /// As long as the reflector is, and, where a store polls, no longer than that has been silent.
+    Watched(Arc<Pulse>),
+    /// For the TTL.
+    Polled,
+    /// For ever.
+    Held,
+}
+
+/// What is published of an object.
+pub(super) struct Record<O> {
+    /// None: it does not exist.
+    pub(super) object: Option<Arc<O>>,
+    pub(super) at: Timestamp,
+    pub(super) source: Source,
+    pub(super) good: Good,
+    pub(super) accessed: Arc<AtomicI64>,
+}
+
+impl<O> Clone for Record<O> {
+    fn clone(&self) -> Self {
+        Self {
+            object: self.object.clone(),
+            at: self.at,
+            source: self.source,
+            good: self.good.clone(),
+            accessed: Arc::clone(&self.accessed),
+        }
+    }
+}
+
+impl<O> Record<O> {
+    /// How fresh it is now; `None` if it is not, or if that takes more than a look.
+    pub(super) fn freshness(&self, polling: Option<Polling>, now: Timestamp, base: Timestamp) -> Option<Freshness> {
+        let within = |at: Timestamp, nanos: i64| now < at.saturating_add_nanos(nanos.into());
+        let (confirmed_at, source) = match &self.good {
+            Good::Held => (self.at, self.source),
+            Good::Polled => {
+                if !polling.is_some_and(|polling| within(self.at, polling.ttl)) {
+                    return None;
+                }
+                (self.at, self.source)
+            }
+            Good::Watched(pulse) => {
+                if pulse.is_broken() {
+                    return None;
+                }
+                let confirmed = match pulse.at(base) {
+                    Some(at) if at > self.at => (at, Source::Watch),
+                    _ => (self.at, self.source),
+                };
+                if polling.is_some_and(|polling| !within(confirmed.0, polling.bound())) {
+                    return None;
+                }
+                confirmed
+            }
+        };
+        Some(Freshness { confirmed_at, source, state: FreshState::Fresh })
+    }
+
+    pub(super) fn access(&self, base: Timestamp, now: Timestamp) {
+        // Only the time itself matters; it may be lost to another reader's of the same moment.
+        self.accessed.store(offset(base, now), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,282 @@
+//! Reads: at once where what is published is good; else under the lock, once a reflector or a fetch has said something.
+
+use super::copy::Settled;
+use super::item::{Flight, SharedFetch, Verdict, Watch};
+use super::published::Record;
+use super::{After, AfterOf, Copies, ItemOf, LinkOf, Rules, Shard, count, link_of};
+use crate::{
+    Fetch, FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Reflect, StaleReason,
+};
+use futures_util::FutureExt;
+use larder_clock::Clock;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+type Answer<F> = Result<Read<<F as Fetch>::Object>, GetError<<F as Fetch>::Error>>;
+
+/// What a reader does next.
+enum Step<F: Fetch> {
+    Answer(Answer<F>),
+    /// Goes on when the fetch has ended.
+    Join(SharedFetch<F::Error>),
+}
+
+/// A reader that may wait for a reflector; its waker goes with it.
+struct Waiter<'c, F, R, C, P>
+where
+    F: Fetch,
+    R: Reflect<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
+    copies: &'c Copies<F, R, C, P>,
+    key: ObjectKey,
+    ticket: Option<u64>,
+}
+
+impl<F, R, C, P> Copies<F, R, C, P>
+where
+    F: Fetch,
+    R: Reflect<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
+    /// Reads an object.
+    pub(crate) async fn get(&self, namespace: &str, name: &str) -> Answer<F> {
+        if let Some(answer) = self.get_published(namespace, name) {
+            return answer;
+        }
+        let mut waiter = Waiter { copies: self, key: ObjectKey::new(namespace, name), ticket: None };
+        loop {
+            match poll_fn(|context| self.step(&mut waiter, context)).await {
+                Step::Answer(answer) => return answer,
+                Step::Join(fetch) => {
+                    let settled = fetch.await;
+                    if let Some(answer) = self.answer_settled(&waiter.key, settled) {
+                        return answer;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The answer, if what is published is good: takes no lock.
+    #[inline]
+    pub(crate) fn get_published(&self, namespace: &str, name: &str) -> Option<Answer<F>> {
+        let polling = self.rules.polling();
+        let look = |record: &Record<F::Object>| {
+            // After the record was found: a time from before it would pass for fresh with a TTL of 0.
+            let now = self.clock.now();
+            let freshness = record.freshness(polling, now, self.base)?;
+            record.access(self.base, now);
+            Some((record.object.clone(), freshness))
+        };
+        let (object, freshness) = self.published.read(namespace, name, look)??;
+        Some(match object {
+            Some(object) => Ok(Read { object, freshness }),
+            None => Err(GetError::NotFound { key: ObjectKey::new(namespace, name), freshness }),
+        })
+    }
+
+    /// Looks at the object under its lock.
+    fn step(&self, waiter: &mut Waiter<'_, F, R, C, P>, context: &Context<'_>) -> Poll<Step<F>> {
+        // Cloned before the lock is taken: it is foreign code, as is dropping one.
+        let waker = context.waker().clone();
+        let key = waiter.key.clone();
+        let polling = self.rules.polling();
+        self.change(key.namespace(), |shard, after| {
+            let moment = self.moment(shard);
+            let Shard { items, namespaces, .. } = shard;
+            let Some(item) = items.get_mut(&key) else {
+                return Poll::Ready(Step::Answer(Err(GetError::NotRegistered { key: key.clone() })));
+            };
+            after.dropped_wakers.extend(waiter.ticket.take().and_then(|ticket| item.leave(ticket)));
+            item.access(self.base, moment.at);
+            let verdict = {
+                let link = link_of(&item.watch, namespaces, key.namespace());
+                item.judge(link, polling, moment.at, self.base)
+            };
+            let state = match verdict {
+                Verdict::Fresh => FreshState::Fresh,
+                Verdict::Stale(reason) => {
+                    let link = link_of(&item.watch, namespaces, key.namespace());
+                    FreshState::Stale { since: item.stale_since(link, polling, self.base), reason }
+                }
+                Verdict::Fail(source) => {
+                    return Poll::Ready(Step::Answer(Err(GetError::Fetch { key: key.clone(), source })));
+                }
+                Verdict::Fetch(kind) => return Poll::Ready(Step::Join(self.fetch(&key, item, kind, moment))),
+                Verdict::Start => {
+                    self.link(&key, item, moment, after);
+                    item.wait(moment.stamp, waker);
+                    waiter.ticket = Some(moment.stamp);
+                    return Poll::Pending;
+                }
+                Verdict::Wait => {
+                    item.wait(moment.stamp, waker);
+                    waiter.ticket = Some(moment.stamp);
+                    return Poll::Pending;
+                }
+            };
+            let link = link_of(&item.watch, namespaces, key.namespace());
+            let (confirmed_at, source) = item.confirmed(link, self.base);
+            let answer = answer(&key, item, Freshness { confirmed_at, source, state });
+            self.hold(&key, item, after);
+            Poll::Ready(Step::Answer(answer))
+        })
+    }
+
+    /// The fetch that a reader of now is answered by: one that is under way, if it is good enough, or a new one.
+    fn fetch(
+        &self,
+        key: &ObjectKey,
+        item: &mut ItemOf<F, R>,
+        kind: ReadKind,
+        moment: super::Moment,
+    ) -> SharedFetch<F::Error> {
+        if let Some(flight) = &item.flight
+            && (flight.kind == ReadKind::Consistent || kind == ReadKind::ApiServerCache)
+            && flight.began > item.copy.doubted()
+            && let Some(fetch) = flight.fetch.upgrade()
+        {
+            return fetch;
+        }
+        if item.copy.is_doubtful() {
+            count(&self.counts.verified);
+        } else {
+            count(&self.counts.polled);
+            item.polled = Some(moment.at);
+        }
+        let (this, told, began) = (self.this.upgrade(), key.clone(), moment.stamp);
+        let fetch = async move {
+            match this {
+                Some(this) => {
+                    let fetched = this.fetch.fetch(&told, kind).await;
+                    this.settle(&told, fetched, kind, began)
+                }
+                // The store is being dropped, and with it its readers.
+                None => Settled::Again,
+            }
+        };
+        let fetch = fetch.boxed().shared();
+        item.flight = fetch.downgrade().map(|fetch| Flight { kind, began, fetch });
+        fetch
+    }
+
+    /// Takes in what a fetch brought.
+    fn settle(
+        &self,
+        key: &ObjectKey,
+        fetched: Result<Arc<F::Object>, F::Error>,
+        kind: ReadKind,
+        began: u64,
+    ) -> Settled<F::Error> {
+        self.change(key.namespace(), |shard, after| {
+            let moment = self.moment(shard);
+            let Shard { items, namespaces, .. } = shard;
+            let Some(item) = items.get_mut(key) else {
+                after.objects.extend(fetched.ok());
+                return Settled::Again;
+            };
+            let read = (kind, self.fetch.source(kind));
+            let (settled, displaced) = item.copy.fetched(fetched, read, began, moment);
+            after.objects.extend(displaced);
+            if matches!(settled, Settled::Done { went_back: true }) {
+                count(&self.counts.went_back);
+            }
+            if matches!(item.watch, Watch::Held) && !item.copy.object().is_some_and(|object| object.is_immutable()) {
+                // Another object, or none: whoever reads it next has it watched again.
+                item.watch = if P::POLLS { Watch::Off } else { Watch::Idle(moment.at) };
+            }
+            let ahead = item.copy.is_ahead();
+            let link = link_of(&item.watch, namespaces, key.namespace());
+            if let Some(link) = link
+                && ahead
+            {
+                link.show(true);
+            }
+            self.publish(key, item, link, after);
+            settled
+        })
+    }
+
+    /// The answer to those who waited for a fetch; `None` if they have to look again.
+    fn answer_settled(&self, key: &ObjectKey, settled: Settled<F::Error>) -> Option<Answer<F>> {
+        let polling = self.rules.polling();
+        self.change(key.namespace(), |shard, after| {
+            let Shard { items, namespaces, .. } = shard;
+            let Some(item) = items.get_mut(key) else {
+                return Some(Err(GetError::NotRegistered { key: key.clone() }));
+            };
+            let reason = match settled {
+                Settled::Again => return None,
+                Settled::Done { .. } => None,
+                Settled::Older => Some(StaleReason::OlderVersion),
+                Settled::Failed(source) => {
+                    if !item.copy.is_known() {
+                        return Some(Err(GetError::Fetch { key: key.clone(), source }));
+                    }
+                    Some(StaleReason::FetchFailed { class: source.class() })
+                }
+            };
+            if !item.copy.is_known() {
+                return None;
+            }
+            let link = link_of(&item.watch, namespaces, key.namespace());
+            let (confirmed_at, source) = item.confirmed(link, self.base);
+            let since = || item.stale_since(link, polling, self.base).min(self.clock.now()).max(confirmed_at);
+            let state = reason.map_or(FreshState::Fresh, |reason| FreshState::Stale { since: since(), reason });
+            let answer = answer(key, item, Freshness { confirmed_at, source, state });
+            if reason.is_none() {
+                self.hold(key, item, after);
+            }
+            Some(answer)
+        })
+    }
+
+    /// An immutable object that is read is held from here on, and watched no more.
+    fn hold(&self, key: &ObjectKey, item: &mut ItemOf<F, R>, after: &mut AfterOf<F, R>) {
+        let immutable = item.copy.object().is_some_and(|object| object.is_immutable());
+        if !immutable || !self.options.hold_immutable || item.copy.is_doubtful() {
+            return;
+        }
+        if matches!(item.watch, Watch::Own(_) | Watch::Off | Watch::Idle(_)) {
+            after.handles.extend(item.unlink(Watch::Held, self.base));
+            self.publish(key, item, None::<&LinkOf<F, R>>, after);
+        }
+    }
+}
+
+fn answer<O: Object, E, H>(
+    key: &ObjectKey,
+    item: &super::Item<O, E, H>,
+    freshness: Freshness,
+) -> Result<Read<O>, GetError<E>>
+where
+    E: FetchError,
+{
+    match item.copy.object() {
+        Some(object) => Ok(Read { object: Arc::clone(object), freshness }),
+        None => Err(GetError::NotFound { key: key.clone(), freshness }),
+    }
+}
+
+impl<F, R, C, P> Drop for Waiter<'_, F, R, C, P>
+where
+    F: Fetch,
+    R: Reflect<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let mut after: AfterOf<F, R> = After::new();
+        let mut shard = self.copies.shard(self.key.namespace()).lock();
+        if let Some(item) = shard.items.get_mut(&self.key) {
+            after.dropped_wakers.extend(item.leave(ticket));
+        }
+        drop(shard);
+        self.copies.finish(after);
+    }
+}
