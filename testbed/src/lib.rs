@@ -20,6 +20,7 @@ pub mod pods_api;
 pub mod poll;
 pub mod process;
 pub mod programs;
+pub mod proxy;
 pub mod run_folder;
 mod testbed;
 

@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask test` runs everything that CI runs; `cargo xtask --help` lists the rest.
 
+mod api_load;
 mod checkout;
 mod differential;
 mod exit_latency;
@@ -37,6 +38,8 @@ enum Command {
     Mutants(mutants::Arguments),
     /// How soon larder and a kubelet beside it know that a container has ended, on a real node.
     ExitLatency(exit_latency::Arguments),
+    /// What each strategy costs the API server beside the kubelet's same one, and how stale its readers' answers are.
+    ApiLoad(api_load::Arguments),
     /// What larder's caches and the kubelet's own take for the same work, side by side.
     Versus(versus::Arguments),
 }
@@ -59,6 +62,7 @@ fn run(command: Command) -> Result<()> {
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
         Command::ExitLatency(arguments) => exit_latency::run(&arguments),
+        Command::ApiLoad(arguments) => api_load::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
     }
 }

@@ -1,0 +1,35 @@
+//! `cargo xtask api-load`: builds larder and the kubelet's own managers, and runs the program that measures both.
+//!
+//! That program is the testbed's (`testbed/src/bin/api-load`), which has the clients that it takes; it knows the options.
+
+use crate::{checkout, shell};
+use anyhow::Result;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What the measuring program is told.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Arguments {
+    /// `--check`, `-o markdown`, `--periods 10`, `--sync-period 12s`, ...; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// Builds and measures; the exit code is the measuring program's.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let larder = ["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"];
+    // The tables alone stand on standard output.
+    shell::output(shell::cargo().args(larder))?;
+    let kubelet = checkout::target().join("oracle").join("apiload");
+    let mut go = shell::program_in(Path::new("go"), &checkout::root().join("oracle"));
+    go.args(["build", "-o"]).arg(&kubelet).arg("./apiload").env("GOTOOLCHAIN", "local");
+    shell::output(&mut go)?;
+    let mut measure = shell::cargo();
+    measure.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--bin", "api-load", "--"]);
+    measure.arg("--larder").arg(checkout::target().join("release/larder"));
+    measure.arg("--kubelet").arg(kubelet).args(&arguments.arguments);
+    let status = measure.status()?;
+    // Its message says what is wrong; a second one from here would only hide it.
+    std::process::exit(status.code().unwrap_or(1))
+}
