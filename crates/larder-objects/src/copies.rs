@@ -43,6 +43,9 @@ pub(crate) trait Rules: Send + Sync + 'static {
     /// How an object is polled; `None` in a store that watches all. Asked under a lock.
     fn polling(&self) -> Option<Polling>;
 
+    /// How many objects of a namespace have to be referenced until its watch is considered; `None` for never.
+    fn namespaces_from(&self) -> Option<usize>;
+
     /// Whether there is polling at all.
     const POLLS: bool;
 }
@@ -277,6 +280,12 @@ where
         self.shard(namespace).lock().items.get(&key).map_or(0, Item::references)
     }
 
+    pub(crate) fn set_mounted(&self, namespace: &str, name: &str) {
+        if let Some(item) = self.shard(namespace).lock().items.get_mut(&ObjectKey::new(namespace, name)) {
+            item.mounted = true;
+        }
+    }
+
     /// Stops the reflectors of objects that nobody has read for long.
     pub(crate) fn stop_idle(&self) {
         let max_idle = self.options.max_idle.max(self.options.min_idle);
@@ -295,6 +304,9 @@ where
                 item.polled = None;
                 self.publish(key, item, None, &mut after);
                 count(&self.counts.stopped_idle);
+            }
+            if P::POLLS {
+                self.stop_namespaces(&mut locked, now, &mut after);
             }
             drop(locked);
             self.finish(after);

@@ -71,6 +71,7 @@
 //! # });
 //! ```
 
+mod auto_store;
 mod copies;
 mod direct_store;
 mod error;
@@ -88,6 +89,7 @@ mod ttl_store;
 mod version;
 mod watch_store;
 
+pub use auto_store::{AutoOptions, AutoStore};
 pub use direct_store::DirectStore;
 pub use error::GetError;
 pub use freshness::{FreshState, Freshness, Read, Source, StaleReason};

@@ -124,6 +124,10 @@ impl Rules for WatchAll {
     fn polling(&self) -> Option<Polling> {
         None
     }
+
+    fn namespaces_from(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// A store that keeps a reflector for each referenced object: the kubelet's `Watch` strategy.

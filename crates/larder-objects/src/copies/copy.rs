@@ -154,10 +154,9 @@ impl<O: Object> Copy<O> {
         self.doubted = moment.stamp;
     }
 
-    /// A reflector showed at that time that it has come as far.
-    pub(super) fn confirm(&mut self, at: Timestamp) {
+    /// The reflector has come as far as any fetch, or further back: what it says next counts.
+    pub(super) const fn caught_up(&mut self) {
         self.ahead = None;
-        self.pulse(at);
     }
 
     /// It was current at that time.

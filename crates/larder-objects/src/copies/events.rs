@@ -58,7 +58,7 @@ where
                 ReflectorEvent::Failed(error) => fail(link, error, moment.at),
                 ReflectorEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    copy.confirm(Timestamp::from_nanos(i128::MIN));
+                    copy.caught_up();
                 }
             }
             self.told(key, item, after);
@@ -80,7 +80,8 @@ fn confirm<O: crate::Object, E, H>(copy: &mut Copy<O>, link: &mut Link<E, H>, ba
     if copy.is_known() {
         (link.synced, link.failing) = (true, None);
         link.pulse.beat(base, at);
-        copy.confirm(at);
+        copy.caught_up();
+        copy.pulse(at);
     }
 }
 

@@ -1,33 +1,346 @@
-//! One watch for a whole namespace.
+//! One watch for a whole namespace: when it takes the place of those of its objects, what it tells, and when it ends.
 
-use super::{After, item::Link};
+use super::item::{Link, Pulse, Watch};
+use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count, events};
+use crate::{Fetch, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use futures_util::FutureExt;
+use futures_util::future::{Shared, WeakShared};
+use larder_clock::{Clock, Timestamp};
+use std::collections::{HashMap, HashSet};
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// For how long an answer counts: whether a namespace may be watched, and that it is not worth it.
+const ASK_AGAIN: Duration = Duration::from_mins(10);
+/// For how long nobody asks after a question that failed.
+const RETRY: Duration = Duration::from_mins(1);
+/// A namespace is watched where more than one in so many of its objects is referenced,
+const WATCH_ONE_IN: u64 = 2;
+/// and until fewer than one in so many is.
+const KEEP_ONE_IN: usize = 4;
+
+type Question = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The question whether to watch a namespace, which its readers share.
+pub(crate) type Considering = Shared<Question>;
 
 /// The referenced objects of a namespace, taken together.
 pub(super) struct Namespace<E, H> {
-    link: Option<Link<E, H>>,
+    /// How many there are.
+    referenced: usize,
+    /// Whether larder may watch it, and when it was asked.
+    allowed: Option<(bool, Timestamp)>,
+    considering: Option<WeakShared<Question>>,
+    plan: Plan<E, H>,
+}
+
+enum Plan<E, H> {
+    /// Each object is kept by itself; not considered again before then, unless so many are referenced.
+    Apart { until: Timestamp, or_at: usize },
+    /// One reflector keeps them all.
+    Together { link: Link<E, H>, names: HashSet<Box<str>, RandomState> },
 }
 
 impl<E, H> Namespace<E, H> {
-    pub(super) fn link(&self) -> Option<&Link<E, H>> {
-        self.link.as_ref()
+    const fn new() -> Self {
+        let plan = Plan::Apart { until: Timestamp::from_nanos(i128::MIN), or_at: 0 };
+        Self { referenced: 0, allowed: None, considering: None, plan }
+    }
+
+    pub(super) const fn link(&self) -> Option<&Link<E, H>> {
+        match &self.plan {
+            Plan::Together { link, .. } => Some(link),
+            Plan::Apart { .. } => None,
+        }
     }
 
     pub(super) const fn is_watched(&self) -> bool {
-        self.link.is_some()
+        self.link().is_some()
     }
 
     /// One more object of the namespace is referenced. Whether the namespace's watch has it.
-    pub(super) fn take_in(_namespaces: &mut HashMap<Box<str>, Self, RandomState>, _namespace: &str) -> bool {
+    pub(super) fn take_in(namespaces: &mut HashMap<Box<str>, Self, RandomState>, namespace: &str) -> bool {
+        if let Some(found) = namespaces.get_mut(namespace) {
+            found.referenced += 1;
+            return found.is_watched();
+        }
+        let mut new = Self::new();
+        new.referenced = 1;
+        namespaces.insert(namespace.into(), new);
         false
     }
 
-    /// One object less.
+    /// One object less; with the last one, the watch ends.
     pub(super) fn let_go<O>(
-        _namespaces: &mut HashMap<Box<str>, Self, RandomState>,
-        _namespace: &str,
-        _after: &mut After<O, H>,
+        namespaces: &mut HashMap<Box<str>, Self, RandomState>,
+        namespace: &str,
+        after: &mut After<O, H>,
     ) {
+        let Some(found) = namespaces.get_mut(namespace) else { return };
+        found.referenced = found.referenced.saturating_sub(1);
+        if found.referenced == 0 {
+            after.handles.extend(found.part(Timestamp::from_nanos(i128::MIN)));
+        }
+    }
+
+    /// Ends the watch; not considered again before then.
+    fn part(&mut self, until: Timestamp) -> Option<H> {
+        let plan = Plan::Apart { until, or_at: self.referenced.saturating_mul(2) };
+        match std::mem::replace(&mut self.plan, plan) {
+            Plan::Together { link, .. } => link.handle,
+            Plan::Apart { .. } => None,
+        }
+    }
+
+    fn is_asked(&self, now: Timestamp) -> Option<bool> {
+        self.allowed.filter(|(_, at)| now < *at + ASK_AGAIN).map(|(allowed, _)| allowed)
+    }
+}
+
+impl<F, R, C, P> Copies<F, R, C, P>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
+    /// The question whether to watch a namespace as a whole, if it is to be asked now. Readers wait for the answer, and
+    /// ask only after it.
+    pub(crate) fn consider(&self, namespace: &str) -> Option<Considering> {
+        let now = self.clock.now();
+        let mut shard = self.shard(namespace).lock();
+        let found = shard.namespaces.get_mut(namespace)?;
+        let Plan::Apart { until, or_at } = found.plan else { return None };
+        if self.rules.namespaces_from().is_none_or(|least| found.referenced < least)
+            || (now < until && found.referenced < or_at)
+            || found.is_asked(now) == Some(false)
+        {
+            return None;
+        }
+        if let Some(asked) = found.considering.as_ref().and_then(WeakShared::upgrade) {
+            return Some(asked);
+        }
+        let (this, told, allowed) = (self.this.upgrade()?, Arc::<str>::from(namespace), found.is_asked(now));
+        let question = async move {
+            let allowed = match allowed {
+                Some(allowed) => allowed,
+                None => this.reflect.may_watch(&told).await,
+            };
+            let objects = if allowed { this.reflect.count(&told).await.ok() } else { None };
+            this.decide(&told, allowed, objects);
+        };
+        let question = question.boxed().shared();
+        found.considering = question.downgrade();
+        Some(question)
+    }
+
+    /// Watches the namespace, or not.
+    fn decide(&self, namespace: &Arc<str>, allowed: bool, objects: Option<u64>) {
+        let started = self.change(namespace, |shard, after| {
+            let moment = self.moment(shard);
+            let Shard { items, namespaces, .. } = shard;
+            let found = namespaces.get_mut(&**namespace)?;
+            if found.is_asked(moment.at).is_none() {
+                found.allowed = Some((allowed, moment.at));
+            }
+            if found.is_watched() {
+                return None;
+            }
+            let referenced = u64::try_from(found.referenced).unwrap_or(u64::MAX);
+            let least = self.rules.namespaces_from().unwrap_or(usize::MAX);
+            let worth_it = objects.is_some_and(|objects| referenced.saturating_mul(WATCH_ONE_IN) > objects);
+            if !worth_it || found.referenced < least {
+                found.part(moment.at + if objects.is_some() { ASK_AGAIN } else { RETRY });
+                return None;
+            }
+            let link = Link::new(moment);
+            count(&self.counts.started);
+            let started = (link.generation, Arc::clone(&link.pulse));
+            found.plan = Plan::Together { link, names: HashSet::default() };
+            for (key, item) in of_namespace(items, namespace) {
+                // Those that are watched, or held, are as long as the namespace's watch has not synced.
+                if matches!(item.watch, Watch::Off | Watch::Idle(_)) {
+                    item.watch = Watch::Namespace;
+                    after.records.extend(self.published.remove(key));
+                }
+            }
+            Some(started)
+        });
+        if let Some((generation, pulse)) = started {
+            self.start_namespace(namespace, generation, pulse);
+        }
+    }
+
+    fn start_namespace(&self, namespace: &Arc<str>, generation: u64, pulse: Arc<Pulse>) {
+        let (this, told) = (Weak::clone(&self.this), Arc::clone(namespace));
+        let sink = NamespaceSink::from_fn(move |event| {
+            if let Some(copies) = this.upgrade() {
+                copies.on_namespace_event(&told, generation, &pulse, event);
+            }
+        });
+        let handle = self.reflect.reflect_namespace(namespace, sink);
+        self.change(namespace, |shard, after| match linked(shard, namespace, generation) {
+            Some(linked) => linked.link.handle = Some(handle),
+            // It was stopped meanwhile.
+            None => after.handles.push(handle),
+        });
+    }
+}
+
+type Names = HashSet<Box<str>, RandomState>;
+
+/// The reflector of a namespace, the names that it knows, and the objects of the shard.
+struct Linked<'s, O, E, H> {
+    link: &'s mut Link<E, H>,
+    names: &'s mut Names,
+    items: &'s mut HashMap<ObjectKey, super::Item<O, E, H>, RandomState>,
+}
+
+/// The reflector of that generation of a namespace, if it runs.
+fn linked<'s, O, E, H>(shard: &'s mut Shard<O, E, H>, namespace: &str, generation: u64) -> Option<Linked<'s, O, E, H>> {
+    match &mut shard.namespaces.get_mut(namespace)?.plan {
+        Plan::Together { link, names } if link.generation == generation => {
+            Some(Linked { link, names, items: &mut shard.items })
+        }
+        _ => None,
+    }
+}
+
+fn of_namespace<'i, O, E, H>(
+    items: &'i mut HashMap<ObjectKey, super::Item<O, E, H>, RandomState>,
+    namespace: &str,
+) -> impl Iterator<Item = (&'i ObjectKey, &'i mut super::Item<O, E, H>)> {
+    items.iter_mut().filter(move |(key, _)| key.namespace() == namespace)
+}
+
+impl<F, R, C, P> Copies<F, R, C, P>
+where
+    F: Fetch,
+    R: Reflect<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
+    /// The reflector of that generation of a namespace tells something.
+    fn on_namespace_event(
+        &self,
+        namespace: &str,
+        generation: u64,
+        pulse: &Pulse,
+        event: NamespaceEvent<F::Object, F::Error>,
+    ) {
+        if matches!(event, NamespaceEvent::Confirm) && pulse.is_quiet() {
+            pulse.beat(self.base, self.clock.now());
+            return;
+        }
+        self.change(namespace, |shard, after| {
+            let moment = self.moment(shard);
+            let Some(Linked { link, names, items }) = linked(shard, namespace, generation) else { return };
+            let was_healthy = link.is_healthy();
+            let mut only = None;
+            match event {
+                NamespaceEvent::Listing => {
+                    link.listed = moment.stamp;
+                    return;
+                }
+                NamespaceEvent::Replace(objects) => {
+                    *names = objects.iter().map(|(name, _)| name.as_str().into()).collect();
+                    let mut objects: HashMap<String, _> = objects.into_iter().collect();
+                    for (key, item) in of_namespace(items, namespace) {
+                        after.handles.extend(item.unlink(Watch::Namespace, self.base));
+                        let object = objects.remove(key.name());
+                        after.objects.extend(item.copy.replace(object, link.listed, moment));
+                    }
+                    after.objects.extend(objects.into_values());
+                    (link.synced, link.failing) = (true, None);
+                }
+                NamespaceEvent::Set(name, object) => {
+                    link.failing = None;
+                    names.insert(name.as_str().into());
+                    after.objects.extend(set(items, namespace, &name, Some(object), moment));
+                    only = Some(name);
+                }
+                NamespaceEvent::Delete(name) => {
+                    link.failing = None;
+                    names.remove(name.as_str());
+                    after.objects.extend(set(items, namespace, &name, None, moment));
+                    only = Some(name);
+                }
+                NamespaceEvent::Confirm => {
+                    link.failing = None;
+                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.caught_up());
+                }
+                NamespaceEvent::Failed(error) => events::fail(link, error, moment.at),
+                NamespaceEvent::WentBack { .. } => {
+                    count(&self.counts.went_back);
+                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.caught_up());
+                }
+            }
+            if link.is_healthy() {
+                // All that happened before has been delivered.
+                link.pulse.beat(self.base, moment.at);
+            }
+            let mut ahead = false;
+            for (key, item) in of_namespace(items, namespace) {
+                if !matches!(item.watch, Watch::Namespace) {
+                    continue;
+                }
+                ahead |= item.copy.is_ahead();
+                // What one event tells of one object changes nothing of the others.
+                if !was_healthy || only.as_ref().is_none_or(|name| key.name() == name) {
+                    after.wakers.extend(item.wake_all());
+                    self.publish(key, item, Some(link), after);
+                }
+            }
+            link.show(ahead);
+        });
+    }
+
+    /// Ends the watches of namespaces that are not worth it any more: nobody reads, few refer, or they fail.
+    pub(super) fn stop_namespaces(&self, shard: &mut ShardOf<F, R>, now: Timestamp, after: &mut AfterOf<F, R>) {
+        let max_idle = self.options.max_idle.max(self.options.min_idle);
+        let least = self.rules.namespaces_from().unwrap_or(usize::MAX);
+        let Shard { items, namespaces, .. } = shard;
+        namespaces.retain(|_, found| found.referenced > 0 || found.is_asked(now).is_some());
+        for (namespace, found) in namespaces {
+            let Plan::Together { link, names } = &found.plan else { continue };
+            let few = found.referenced < least || found.referenced.saturating_mul(KEEP_ONE_IN) < names.len();
+            let fails = link.failing.as_ref().is_some_and(|failing| now > failing.since + max_idle);
+            let idle =
+                link.synced && of_namespace(items, namespace).all(|(_, item)| item.is_idle(self.base, now, max_idle));
+            let ends = idle || fails || (few && link.synced);
+            if !ends {
+                continue;
+            }
+            let until = if idle { now } else { now + ASK_AGAIN };
+            let at = link.pulse.at(self.base).filter(|_| link.synced);
+            after.handles.extend(found.part(until));
+            count(&self.counts.stopped_idle);
+            for (key, item) in of_namespace(items, namespace) {
+                if matches!(item.watch, Watch::Namespace) {
+                    if let Some(at) = at {
+                        item.copy.pulse(at);
+                    }
+                    (item.watch, item.polled) = (Watch::Off, None);
+                    after.wakers.extend(item.wake_all());
+                    self.publish(key, item, None, after);
+                }
+            }
+        }
+    }
+}
+
+/// A namespace's watch tells of one object.
+fn set<O: crate::Object, E: crate::FetchError, H>(
+    items: &mut HashMap<ObjectKey, super::Item<O, E, H>, RandomState>,
+    namespace: &str,
+    name: &str,
+    object: Option<Arc<O>>,
+    moment: super::Moment,
+) -> Option<Arc<O>> {
+    match items.get_mut(&ObjectKey::new(namespace, name)) {
+        Some(item) if matches!(item.watch, Watch::Namespace) => item.copy.set(object, moment),
+        // Nobody here needs it, or it has a watch of its own yet.
+        _ => object,
     }
 }

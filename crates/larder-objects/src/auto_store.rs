@@ -1,0 +1,239 @@
+//! The adaptive store: polls what is read rarely, watches what is read often, holds what cannot change.
+//!
+//! # The rules
+//!
+//! 1. An **immutable** object, once read, is held: it is neither polled nor watched.
+//! 2. An object starts **polled**: it is fetched when it is read and its TTL has passed. One that would be polled again
+//!    within four TTLs of its last poll (or of 10 s, if that is longer) is **watched** instead; so is one that is not there,
+//!    when it is asked for again, and one that is [mounted](AutoStore::set_mounted), at its first read. A watched object
+//!    that nobody has read for [`WatchOptions::max_idle`] goes back to being polled.
+//! 3. Where larder may watch the **namespace** (asked once in ten minutes), more than half of the namespace's objects are
+//!    referenced and these are at least [`AutoOptions::namespaces_from`], one watch keeps them all; until fewer than a
+//!    quarter are, nobody has read any for `max_idle`, or it has failed for as long.
+//! 4. No answer that is called fresh is **staler than max(TTL, 10 s)**: a watch that has been silent for longer is backed
+//!    by a fetch at the read; so is one that fails, once the TTL has passed since what it held was last confirmed, and one
+//!    that has not synced within 10 s.
+//!
+//! # Guarantees
+//!
+//! Those of the [watch store](crate::WatchStore), and rule 4. What is held of an immutable object counts as fresh: that
+//! the object was deleted is seen when a pod refers to it anew.
+//!
+//! # Limits, cancel safety, locks
+//!
+//! As the watch store's. The questions of rule 3 are asked by readers, who share them, and who wait for the answer
+//! before they cause a request of their own.
+//!
+//! # Differs from kubelet
+//!
+//! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
+
+use crate::copies::{Copies, Polling, Rules};
+use crate::{Fetch, GetError, ObjectStatus, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats};
+use larder_clock::Clock;
+use std::fmt;
+use std::sync::Arc;
+
+/// How an [`AutoStore`] chooses.
+///
+/// ```
+/// use larder_objects::AutoOptions;
+/// // Never a namespace as a whole.
+/// let options = AutoOptions { namespaces_from: None, ..AutoOptions::default() };
+/// assert!(options.watch.hold_immutable);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutoOptions {
+    /// How watches are kept.
+    pub watch: WatchOptions,
+    /// How many objects of a namespace have to be referenced until a watch of the whole namespace is considered, 3 by
+    /// default: to ask costs two requests. None: never.
+    pub namespaces_from: Option<usize>,
+}
+
+impl Default for AutoOptions {
+    fn default() -> Self {
+        Self { watch: WatchOptions::default(), namespaces_from: Some(3) }
+    }
+}
+
+struct ByTtl<T> {
+    ttl: T,
+    default_ttl: i64,
+    namespaces_from: Option<usize>,
+}
+
+impl<T: Ttl> Rules for ByTtl<T> {
+    const POLLS: bool = true;
+
+    fn polling(&self) -> Option<Polling> {
+        Some(Polling { ttl: self.ttl.object_ttl().unwrap_or(self.default_ttl) })
+    }
+
+    fn namespaces_from(&self) -> Option<usize> {
+        self.namespaces_from
+    }
+}
+
+/// A store that chooses for each object how to keep it, for the fewest requests and watches.
+///
+/// ```
+/// use larder_clock::{Timestamp, VirtualClock};
+/// use larder_objects::{AutoOptions, AutoStore, DefaultTtl, Kept, Store, fetch_fn};
+/// use larder_objects::{NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorSink};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// # struct Secret;
+/// # impl larder_objects::Object for Secret {
+/// #     fn resource_version(&self) -> &str {
+/// #         "1"
+/// #     }
+/// # }
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("unavailable")]
+/// # struct Unavailable;
+/// # impl larder_objects::FetchError for Unavailable {
+/// #     fn is_not_found(&self) -> bool {
+/// #         false
+/// #     }
+/// # }
+///
+/// /// A source in which every object is there, and no namespace may be watched.
+/// struct Constant;
+/// impl Reflect for Constant {
+///     type Object = Secret;
+///     type Error = Unavailable;
+///     type Reflector = ();
+///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///         sink.replace(Some(Arc::new(Secret)));
+///     }
+/// }
+/// impl ReflectNamespace for Constant {
+///     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
+///         std::future::ready(false)
+///     }
+///     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
+///         std::future::ready(Err(Unavailable))
+///     }
+///     fn reflect_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
+/// }
+///
+/// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
+/// let clock = VirtualClock::new(Timestamp::ZERO);
+/// let minute = 60_000_000_000;
+/// let store = AutoStore::new(fetch, Constant, clock.clone(), DefaultTtl, minute, AutoOptions::default());
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// store.add_reference("shop", "db", "0b5c");
+/// store.get("shop", "db").await.unwrap();
+/// assert_eq!(store.snapshot()[0].kept, Kept::Polled);
+/// // It is read again and again.
+/// clock.advance(Duration::from_secs(90));
+/// store.get("shop", "db").await.unwrap();
+/// assert_eq!(store.snapshot()[0].kept, Kept::Watched);
+/// # });
+/// ```
+pub struct AutoStore<F: Fetch, R: ReflectNamespace<Object = F::Object, Error = F::Error>, C, T> {
+    copies: Arc<Copies<F, R, C, ByTtl<T>>>,
+}
+
+impl<F, R, C, T> AutoStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
+{
+    /// An empty store. `default_ttl` is in nanoseconds and counts where `ttl` has none, as in the
+    /// [TTL store](crate::TtlStore::new).
+    pub fn new(fetch: F, reflect: R, clock: C, ttl: T, default_ttl: i64, options: AutoOptions) -> Self {
+        let AutoOptions { watch, namespaces_from } = options;
+        let rules = ByTtl { ttl, default_ttl, namespaces_from };
+        Self { copies: Copies::new(fetch, reflect, clock, rules, watch) }
+    }
+
+    /// Where the store fetches from.
+    pub fn fetcher(&self) -> &F {
+        &self.copies.fetch
+    }
+
+    /// What starts the store's reflectors.
+    pub fn reflect(&self) -> &R {
+        &self.copies.reflect
+    }
+
+    /// Says that an object is mounted, and so read once a sync period: it is watched from its first read on, which saves
+    /// the first fetch. Counts until the last reference to the object is gone; without effect on one that has none.
+    pub fn set_mounted(&self, namespace: &str, name: &str) {
+        self.copies.set_mounted(namespace, name);
+    }
+
+    /// Ends the watches that are not worth it any more (rules 2 and 3). Whoever owns the store calls this once a minute.
+    pub fn stop_idle(&self) {
+        self.copies.stop_idle();
+    }
+
+    /// What the store has done, and holds.
+    pub fn stats(&self) -> WatchStats {
+        self.copies.stats()
+    }
+
+    /// What is held of an object, with its freshness as it stands. Asks nobody, and does not count as a read.
+    pub fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
+        self.copies.held(namespace, name)
+    }
+}
+
+impl<F, R, C, T> Store for AutoStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
+{
+    type Object = F::Object;
+    type Error = F::Error;
+
+    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
+        self.copies.add_references(namespace, std::iter::once(name), uid);
+    }
+
+    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
+        self.copies.delete_references(namespace, std::iter::once(name), uid);
+    }
+
+    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        self.copies.add_references(namespace, names, uid);
+    }
+
+    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
+        self.copies.delete_references(namespace, names, uid);
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {
+        if let Some(answer) = self.copies.get_published(namespace, name) {
+            return answer;
+        }
+        if let Some(considering) = self.copies.consider(namespace) {
+            considering.await;
+        }
+        self.copies.get(namespace, name).await
+    }
+
+    fn references(&self, namespace: &str, name: &str) -> usize {
+        self.copies.references(namespace, name)
+    }
+
+    fn snapshot(&self) -> Vec<ObjectStatus> {
+        self.copies.snapshot()
+    }
+}
+
+impl<F, R, C, T> fmt::Debug for AutoStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AutoStore").finish_non_exhaustive()
+    }
+}
