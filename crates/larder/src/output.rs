@@ -96,7 +96,12 @@ pub(crate) fn json(value: &Value) -> anyhow::Result<Vec<u8>> {
 
 /// YAML as kubectl prints it: keys in order.
 pub(crate) fn yaml(value: &Value) -> anyhow::Result<Vec<u8>> {
-    let mut text = serde_saphyr::to_string(value).context("cannot write the answer as YAML")?;
+    yaml_of(value).context("cannot write the answer as YAML")
+}
+
+/// YAML with its last line ended.
+pub(crate) fn yaml_of(value: &impl serde::Serialize) -> anyhow::Result<Vec<u8>> {
+    let mut text = serde_saphyr::to_string(value)?;
     if !text.ends_with('\n') {
         text.push('\n');
     }

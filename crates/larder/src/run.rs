@@ -1,11 +1,15 @@
 //! `larder run`: the daemon.
 
+mod settings;
+
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use larder_node::{Cluster, Config, Node, Report, RuntimeEndpoint, SourceState};
-use larder_server::{Limits, ServeOptions, Server};
+use larder_node::{Config, Node, Report, SourceState};
+use larder_server::{ServeOptions, Server};
+use serde::{Deserialize, Serialize};
+use settings::Settings;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,6 +35,12 @@ Examples:
   # In a DaemonSet, with NODE_NAME from the downward API
   larder run --metrics-address 0.0.0.0:9464")]
 pub(crate) struct Args {
+    /// Read settings from this YAML file; flags win over it. --print-config shows what can stand in it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print all settings as they are, file and flags together, in the form of --config, and end
+    #[arg(long)]
+    print_config: bool,
     /// Read the API server that this kubeconfig names [default: the pod's service account, in a pod]
     #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
     kubeconfig: Option<PathBuf>,
@@ -47,29 +57,31 @@ pub(crate) struct Args {
     /// [default: the first of the well-known sockets that is there]
     #[arg(long, value_name = "ENDPOINT")]
     runtime_endpoint: Option<String>,
-    /// Whether to follow the runtime's event stream, or only to list it every second
-    #[arg(long, value_name = "ON|OFF", default_value = "on", value_parser = ["on", "off"])]
-    events: String,
-    /// Answer on this Unix socket
-    #[arg(long, value_name = "PATH", env = "LARDER_SOCKET", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    /// Whether to follow the runtime's event stream, or only to list it every second [default: on]
+    #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
+    events: Option<String>,
+    /// Answer on this Unix socket [default: /run/larder/larder.sock]
+    #[arg(long, value_name = "PATH", env = "LARDER_SOCKET")]
+    socket: Option<PathBuf>,
     /// Serve /metrics, /livez and /readyz, and nothing else, on this TCP address
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
-    /// How long an object is fresh, where the node's annotation says nothing
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
-    default_ttl: Duration,
-    /// What to log: off, error, warn, info, debug, trace, or directives such as `larder_kube=debug,info`
-    #[arg(long, value_name = "LEVEL", env = "LARDER_LOG", default_value = "info")]
-    log_level: String,
-    /// How to log, to standard error
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    log_format: LogFormat,
+    /// How long an object is fresh, where the node's annotation says nothing [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    default_ttl: Option<Duration>,
+    /// What to log: off, error, warn, info, debug, trace, or directives such as `larder_kube=debug,info` [default: info]
+    #[arg(long, value_name = "LEVEL", env = "LARDER_LOG")]
+    log_level: Option<String>,
+    /// How to log, to standard error [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum LogFormat {
     /// Lines for a person
+    #[default]
     Text,
     /// A JSON object a line
     Json,
@@ -82,9 +94,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs the daemon until it is told to end.
 pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
-    log_to_stderr(&args)?;
+    let print_config = args.print_config;
+    let settings = Settings::of(args)?;
+    if print_config {
+        output::print(&settings.to_yaml()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    log_to_stderr(&settings)?;
     forbid_core_dumps()?;
-    let (config, serve) = settings(args)?;
+    let (config, serve) = settings.into_options()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     runtime.block_on(daemon(config, serve))
@@ -216,34 +234,6 @@ fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>)
     text
 }
 
-/// The arguments as settings, checked.
-fn settings(args: Args) -> anyhow::Result<(Config, ServeOptions)> {
-    let node_name = match args.node_name {
-        Some(name) => name,
-        None => host_name()?,
-    };
-    let cluster = match (args.manifests, args.kubeconfig) {
-        (Some(dir), _) => Cluster::Manifests(dir),
-        (None, Some(path)) => Cluster::Kubeconfig { path, context: args.context },
-        (None, None) if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
-        (None, None) => anyhow::bail!(
-            "no source of pods: name a kubeconfig with --kubeconfig, or a directory of manifests with --manifests (in a pod, \
-             its service account is used without either)"
-        ),
-    };
-    let mut config = Config::new(node_name, cluster);
-    config.default_ttl = args.default_ttl;
-    config.runtime_events = args.events == "on";
-    config.runtime = match args.runtime_endpoint.as_deref() {
-        None => RuntimeEndpoint::WellKnown,
-        Some("none") => RuntimeEndpoint::None,
-        Some(endpoint) => RuntimeEndpoint::At(endpoint.to_owned()),
-    };
-    config.validate()?;
-    let serve = ServeOptions { socket: args.socket, metrics_address: args.metrics_address, limits: Limits::default() };
-    Ok((config, serve))
-}
-
 /// The host's name as the kubelet takes it for the node's: in lower case.
 fn host_name() -> anyhow::Result<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -269,12 +259,12 @@ fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(parts.join(",")).with_context(|| refused(text))
 }
 
-fn log_to_stderr(args: &Args) -> anyhow::Result<()> {
-    let filter = log_filter(&args.log_level)?;
+fn log_to_stderr(settings: &Settings) -> anyhow::Result<()> {
+    let filter = log_filter(&settings.log_level)?;
     // A line that cannot be written is lost: telling of that on standard error as well would panic.
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
-    let result = match args.log_format {
+    let result = match settings.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
         LogFormat::Json => builder.json().try_init(),
     };

@@ -1,40 +1,5 @@
 use super::*;
-use crate::cli::{Cli, Command};
-use clap::Parser as _;
 use serde_json::json;
-
-fn args(line: &str) -> Args {
-    match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
-        Command::Run(args) => *args,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn arguments_become_settings() {
-    let (config, serve) = settings(args(
-        "larder run --kubeconfig k --context c --node-name edge-1 --runtime-endpoint none --socket /tmp/l.sock \
-         --metrics-address 127.0.0.1:1 --default-ttl 5s",
-    ))
-    .unwrap();
-    assert_eq!(config.node_name, "edge-1");
-    assert_eq!(config.cluster, Cluster::Kubeconfig { path: "k".into(), context: Some("c".to_owned()) });
-    assert_eq!(config.runtime, RuntimeEndpoint::None);
-    assert_eq!(config.default_ttl, Duration::from_secs(5));
-    assert_eq!(serve.socket, Path::new("/tmp/l.sock"));
-    assert_eq!(serve.metrics_address, Some("127.0.0.1:1".parse().unwrap()));
-
-    let (config, serve) = settings(args("larder run --manifests m --node-name edge-1")).unwrap();
-    assert_eq!(config.cluster, Cluster::Manifests("m".into()));
-    assert_eq!(config.runtime, RuntimeEndpoint::WellKnown);
-    assert_eq!(serve.metrics_address, None);
-}
-
-#[test]
-fn a_setting_that_cannot_be_used_is_named() {
-    let error = settings(args("larder run --manifests m --node-name Edge_1")).unwrap_err().to_string();
-    assert!(error.contains("node_name") && error.contains("Edge_1"), "{error}");
-}
 
 #[test]
 fn a_level_that_is_misspelt_is_no_target() {

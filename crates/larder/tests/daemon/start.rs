@@ -45,6 +45,24 @@ async fn settings_that_cannot_be_used_are_named() {
 }
 
 #[tokio::test]
+async fn a_file_of_settings_that_cannot_be_used_is_named_with_the_place() {
+    let folder = folder_with(&[("settings.yaml", "policy:\n  keepLastKnwon: true\n")]);
+    let path = folder.path().join("manifests/settings.yaml").display().to_string();
+    let wrong = told(&["--manifests", "/", "--config", &path]).await;
+    assert!(wrong.starts_with(&format!("error: {path}:2:3: unknown setting \"keepLastKnwon\"")), "{wrong}");
+    let missing = told(&["--manifests", "/", "--config", "/does/not/exist"]).await;
+    assert!(missing.contains("/does/not/exist") && missing.contains("--config"), "{missing}");
+}
+
+#[tokio::test]
+async fn settings_are_printed_as_they_are() {
+    let mut command = larder();
+    command.args(["run", "--print-config", "--node-name", "edge-1", "--default-ttl", "90s"]);
+    let printed = run(command).await.ok();
+    assert!(printed.contains("nodeName: edge-1\n") && printed.contains("defaultTtl: 1m30s\n"), "{printed}");
+}
+
+#[tokio::test]
 async fn a_metrics_address_in_use_is_named_and_nothing_is_left_behind() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
