@@ -8,6 +8,8 @@ use crate::listwatch::encode;
 use crate::node::Node;
 use crate::object::ObjectKind;
 use crate::options::KubeOptions;
+use crate::pool::Transport;
+use crate::stats::{Counters, KubeStats};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{Method, Request, Response};
@@ -26,6 +28,8 @@ use zeroize::Zeroizing;
 /// How much of an error's body is read.
 const STATUS_BYTES: usize = 64 << 10;
 
+const JSON: &str = "application/json";
+
 /// At most so often are credentials read anew because the server refused them.
 const RENEWAL: Duration = Duration::from_secs(10);
 
@@ -38,9 +42,13 @@ const RENEWAL: Duration = Duration::from_secs(10);
 ///   closed before anything was sent is replaced, and after a 401 the credentials are read again from where they came from
 ///   and, if that worked, the request is made once more. So a renewed certificate or token takes effect.
 ///
+/// - *Few connections*: over HTTP/2 all requests share a few, however many watches there are, and one that is stuck is
+///   noticed and replaced. See [`KubeOptions::streams_per_connection`] and [`KubeOptions::dead_link_timeout`].
+///
 /// # Limits
 ///
-/// HTTP/1.1: every watch is a connection. Proxies are not used. A credential plugin is run as kube does it.
+/// Without TLS, and to a server that does not know HTTP/2, every watch is a connection of its own. Proxies are not used. A
+/// credential plugin is run as kube does it.
 ///
 /// # Example
 ///
@@ -68,6 +76,22 @@ struct Inner {
     arrivals: Arrivals,
     origin: Option<Origin>,
     renewed: Mutex<Option<Instant>>,
+    transport: Transport,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.transport.stop.cancel();
+    }
+}
+
+/// A request.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    method: &'a Method,
+    path: &'a str,
+    accept: &'static str,
+    body: &'a Bytes,
 }
 
 /// What [`KubeClient::check_node`] found.
@@ -115,19 +139,26 @@ impl KubeClient {
     /// [`KubeError::InvalidOption`] for a setting that makes no sense.
     pub fn from_client(client: kube::Client, server: &str, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
-        Ok(Self::assemble(client, server.into(), options, None))
+        Ok(Self::assemble(client, server.into(), options, None, Transport::new()))
     }
 
     async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
-        let (client, server) = origin.connect(&options).await?;
-        Ok(Self::assemble(client, server, options, Some(origin)))
+        let transport = Transport::new();
+        let (client, server) = origin.connect(&options, &transport).await?;
+        Ok(Self::assemble(client, server, options, Some(origin), transport))
     }
 
-    fn assemble(client: kube::Client, server: Arc<str>, options: KubeOptions, origin: Option<Origin>) -> Self {
+    fn assemble(
+        client: kube::Client,
+        server: Arc<str>,
+        options: KubeOptions,
+        origin: Option<Origin>,
+        transport: Transport,
+    ) -> Self {
         let arrivals = Arrivals::new(options.forbidden_grace);
-        let inner = Inner { client: RwLock::new(client), server, options, arrivals, origin, renewed: Mutex::new(None) };
-        Self { inner: Arc::new(inner) }
+        let (client, renewed) = (RwLock::new(client), Mutex::new(None));
+        Self { inner: Arc::new(Inner { client, server, options, arrivals, origin, renewed, transport }) }
     }
 
     /// The server's address.
@@ -138,6 +169,15 @@ impl KubeClient {
     /// The settings.
     pub fn options(&self) -> &KubeOptions {
         &self.inner.options
+    }
+
+    /// What is open now and what has been counted, for metrics.
+    pub fn stats(&self) -> KubeStats {
+        self.counters().stats()
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.inner.transport.counters
     }
 
     /// Reads of Secrets or ConfigMaps, for a store of `larder-objects`.
@@ -233,7 +273,20 @@ impl KubeClient {
         deadline: Instant,
         limit: usize,
     ) -> Result<Zeroizing<Vec<u8>>, KubeError> {
-        let response = self.send(target, &Method::GET, path, &Bytes::new(), deadline).await?;
+        self.get_as(target, path, JSON, deadline, limit).await
+    }
+
+    /// The body of a GET, in a form that it is asked for in.
+    pub(crate) async fn get_as(
+        &self,
+        target: &Target,
+        path: &str,
+        accept: &'static str,
+        deadline: Instant,
+        limit: usize,
+    ) -> Result<Zeroizing<Vec<u8>>, KubeError> {
+        let ask = Ask { method: &Method::GET, path, accept, body: &Bytes::new() };
+        let response = self.ask(target, ask, deadline).await?;
         self.collect(target, response, deadline, limit).await
     }
 
@@ -247,24 +300,22 @@ impl KubeClient {
         body: &Bytes,
         deadline: Instant,
     ) -> Result<Response<Body>, KubeError> {
-        match self.attempt(target, method, path, body, deadline).await {
+        self.ask(target, Ask { method, path, accept: JSON, body }, deadline).await
+    }
+
+    async fn ask(&self, target: &Target, ask: Ask<'_>, deadline: Instant) -> Result<Response<Body>, KubeError> {
+        match self.attempt(target, ask, deadline).await {
             Err(error) if error.is_unauthorized() && self.renew(deadline).await => {
-                self.attempt(target, method, path, body, deadline).await
+                self.attempt(target, ask, deadline).await
             }
             other => other,
         }
     }
 
-    async fn attempt(
-        &self,
-        target: &Target,
-        method: &Method,
-        path: &str,
-        body: &Bytes,
-        deadline: Instant,
-    ) -> Result<Response<Body>, KubeError> {
+    async fn attempt(&self, target: &Target, ask: Ask<'_>, deadline: Instant) -> Result<Response<Body>, KubeError> {
         let begun = Instant::now();
-        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+        let Ask { method, path, accept, body } = ask;
+        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
@@ -360,7 +411,7 @@ impl KubeClient {
             }
             *renewed = Some(now);
         }
-        match timeout_at(deadline, origin.connect(&self.inner.options)).await {
+        match timeout_at(deadline, origin.connect(&self.inner.options, &self.inner.transport)).await {
             Ok(Ok((client, _))) => {
                 *self.inner.client.write() = client;
                 true

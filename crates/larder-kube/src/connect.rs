@@ -2,12 +2,14 @@
 
 use crate::error::{KubeError, causes};
 use crate::options::KubeOptions;
+use crate::pool::{Dial, Pool, Transport};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use rustls::pki_types::ServerName;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use tower::{BoxError, ServiceBuilder};
 /// The longest that reading credentials may take; a credential plugin may have to ask its own server.
 const CREDENTIALS: Duration = Duration::from_mins(1);
 
-/// Idle connections that are kept to a server, and for how long.
+/// Idle HTTP/1.1 connections that are kept to a server, and for how long.
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_TIME: Duration = Duration::from_secs(90);
 
@@ -39,14 +41,19 @@ impl Origin {
     /// Reads configuration and credentials and makes a client of them; returns the server's address too.
     ///
     /// Files and plugins are read on tokio's pool for what blocks. A plugin that does not end keeps its thread there.
-    pub(crate) async fn connect(&self, options: &KubeOptions) -> Result<(kube::Client, Arc<str>), KubeError> {
+    pub(crate) async fn connect(
+        &self,
+        options: &KubeOptions,
+        transport: &Transport,
+    ) -> Result<(kube::Client, Arc<str>), KubeError> {
         install_crypto();
         let config = self.load(options).await?;
         let server = address(&config.cluster_url);
         let origin = self.clone();
-        let options = options.clone();
-        let build =
-            tokio::task::spawn_blocking(move || client(&config, &options).map_err(|error| origin.explain(error)));
+        let (options, transport) = (options.clone(), transport.clone());
+        let build = tokio::task::spawn_blocking(move || {
+            client(&config, &options, &transport).map_err(|error| origin.explain(error))
+        });
         match tokio::time::timeout(CREDENTIALS, build).await {
             Ok(Ok(client)) => Ok((client?, server)),
             Ok(Err(_)) => Err(self.config("reading the credentials failed")),
@@ -151,8 +158,8 @@ pub(crate) fn credentials(error: &AuthError) -> String {
     }
 }
 
-/// The service that requests go through: base address, credentials and headers before a pool of HTTP/1.1 connections.
-fn client(config: &Config, options: &KubeOptions) -> Result<kube::Client, kube::Error> {
+/// The service that requests go through: base address, credentials and headers before the connections.
+fn client(config: &Config, options: &KubeOptions, transport: &Transport) -> Result<kube::Client, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -163,12 +170,16 @@ fn client(config: &Config, options: &KubeOptions) -> Result<kube::Client, kube::
     tcp.set_keepalive_interval(Some(probe));
     tcp.set_keepalive_retries(Some(2));
     tcp.set_tcp_user_timeout(Some(options.dead_link_timeout));
-    let tls = config.rustls_https_connector_with_connector(tcp)?;
-    let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+    let http1 = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE_TIME)
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
         .pool_timer(TokioTimer::new())
-        .build::<_, Body>(tls);
+        .build::<_, Body>(config.rustls_https_connector_with_connector(tcp.clone())?);
+    let tls = match server_name(config) {
+        Some(name) => Some((config.rustls_client_config()?, name)),
+        None => None,
+    };
+    let pool = Pool::new(Dial::new(tcp, tls, config.cluster_url.clone(), options), http1, options, transport);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
@@ -181,6 +192,15 @@ fn client(config: &Config, options: &KubeOptions) -> Result<kube::Client, kube::
         .map_err(BoxError::from)
         .service(pool);
     Ok(kube::Client::new(service, config.default_namespace.clone()))
+}
+
+/// The name that the server's certificate must have; none for a server without TLS, and for a name that cannot be one, of
+/// which the pool for HTTP/1.1 tells when it connects.
+fn server_name(config: &Config) -> Option<ServerName<'static>> {
+    let url = &config.cluster_url;
+    let host = url.host().filter(|_| url.scheme() == Some(&http::uri::Scheme::HTTPS))?;
+    let name = config.tls_server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
+    ServerName::try_from(name.to_owned()).ok()
 }
 
 /// Several providers of cryptography may be linked; without a choice rustls would panic at the first connection.

@@ -21,6 +21,8 @@ pub enum Target {
     PodsOf(Arc<str>),
     /// The node of this name.
     Node(Arc<str>),
+    /// The objects of a kind in a namespace.
+    Namespace(Kind, Arc<str>),
     /// Who the server takes larder for.
     Identity,
     /// An object of this kind whose name is not known.
@@ -33,6 +35,7 @@ impl fmt::Display for Target {
             Self::Object(kind, key) => write!(f, "{} {}/{}", kind.in_words(), key.namespace(), key.name()),
             Self::PodsOf(node) => write!(f, "pods of node {node}"),
             Self::Node(node) => write!(f, "node {node}"),
+            Self::Namespace(kind, namespace) => write!(f, "{}s of namespace {namespace}", kind.in_words()),
             Self::Identity => f.write_str("own identity"),
             Self::Any(kind) => f.write_str(kind.in_words()),
         }

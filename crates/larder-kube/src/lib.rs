@@ -6,6 +6,7 @@
 //!
 //! - [`KubeClient`]: one API server; made from a kubeconfig or the pod's service account.
 //! - [`KubeFetch`]: reads of one Secret or ConfigMap, for the stores of `larder-objects`.
+//! - [`KubeReflect`]: a list and watch for each Secret or ConfigMap, or one for a namespace, for the same stores.
 //! - [`PodSource`] and [`NodeSource`]: list and watch, what is known is read through a [`SourceReader`].
 //! - [`source`]: the same reading end for any other source, such as a folder of manifests.
 
@@ -20,8 +21,11 @@ mod node;
 mod object;
 mod options;
 mod pod;
+mod pool;
+mod reflect;
 mod reflector;
 pub mod source;
+mod stats;
 mod strict;
 mod text;
 
@@ -32,5 +36,7 @@ pub use node::Node;
 pub use object::{Kind, KubeObject, ObjectKind};
 pub use options::KubeOptions;
 pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};
+pub use reflect::{KubeReflect, KubeReflector};
 pub use reflector::{NodeSource, PodSource, Reflector};
 pub use source::{Change, Changes, Fault, SourceReader, SourceStatus, SourceWriter};
+pub use stats::KubeStats;

@@ -7,6 +7,7 @@
 use crate::client::{KubeClient, refusal};
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::object::Kind;
+use crate::pool::Liveness;
 use crate::strict::Strict;
 use crate::text::Borrowed;
 use bytes::{Bytes, BytesMut};
@@ -17,6 +18,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// A watch that ends so much before its time, or more, has been ended by the server for reasons of its own.
+const EARLY: Duration = Duration::from_secs(5);
 
 /// What is listed and watched.
 #[derive(Clone, Debug)]
@@ -107,25 +111,45 @@ struct PageMeta<'a> {
 pub(crate) enum Event {
     Set(Bytes),
     Deleted(Bytes),
-    /// The version up to which everything has been told.
-    Bookmark(String),
+    Bookmark {
+        /// The version up to which everything has been told.
+        version: String,
+        /// What was told until now was the list that the watch began with.
+        ends_list: bool,
+    },
 }
 
 /// How a watch ended, without an error.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The server closed it, as it does when its time is over.
-    Closed,
-    /// It said nothing for longer than the idle timeout: the link may be dead.
+    Closed {
+        /// It closed it before that time.
+        early: bool,
+    },
+    /// It said nothing for longer than its reader's patience: the link may be dead.
     Idle,
     /// It told something older than what it had told before.
     WentBack,
+}
+
+/// How a watch begins.
+#[derive(Clone, Copy)]
+pub(crate) enum Begin<'a> {
+    /// With what happened after this version.
+    After(&'a str),
+    /// With everything that there is, of a consistent moment, and a bookmark that says where this ends.
+    Listing,
 }
 
 /// An open watch.
 pub(crate) struct Watch {
     client: KubeClient,
     target: Target,
+    /// When its time is over.
+    until: Instant,
+    liveness: Option<Liveness>,
+    _open: Open,
     body: Body,
     buffer: BytesMut,
     /// Up to where the buffer has been searched for the end of a line.
@@ -133,36 +157,45 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins a watch after that version.
-    pub(crate) async fn begin(client: &KubeClient, scope: &Scope, version: &str) -> Result<Self, KubeError> {
+    pub(crate) async fn begin(client: &KubeClient, scope: &Scope, begin: Begin<'_>) -> Result<Self, KubeError> {
         let options = client.options();
         let seconds = options.watch_timeout.mul_f64(rand::random_range(1.0..2.0)).as_secs();
+        let (path, selector) = (&scope.path, &scope.field_selector);
+        let begin = match begin {
+            Begin::After(version) => format!("&resourceVersion={}", encode(version)),
+            Begin::Listing => "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+        };
         let path = format!(
-            "{}?watch=true&allowWatchBookmarks=true&fieldSelector={}&resourceVersion={}&timeoutSeconds={seconds}",
-            scope.path,
-            scope.field_selector,
-            encode(version),
+            "{path}?watch=true&allowWatchBookmarks=true&fieldSelector={selector}{begin}&timeoutSeconds={seconds}"
         );
-        let deadline = Instant::now() + options.watch_deadline;
-        let response = client.send(&scope.target, &Method::GET, &path, &Bytes::new(), deadline).await?;
+        let now = Instant::now();
+        let response =
+            client.send(&scope.target, &Method::GET, &path, &Bytes::new(), now + options.watch_deadline).await?;
         Ok(Self {
             client: client.clone(),
             target: scope.target.clone(),
+            until: now + Duration::from_secs(seconds),
+            liveness: response.extensions().get().cloned(),
+            _open: Open::new(client),
             body: response.into_body(),
             buffer: BytesMut::new(),
             searched: 0,
         })
     }
 
-    /// The next event, or how the watch ended.
+    /// The signs of life of its connection; none over HTTP/1.1.
+    pub(crate) fn liveness(&self) -> Option<Liveness> {
+        self.liveness.clone()
+    }
+
+    /// The next event, or how the watch ended. It is over for good after all ends but `Idle`.
     ///
     /// # Errors
     ///
     /// The server's error event, a connection that broke, or an event that cannot be read. The watch is over then.
     ///
     /// Cancel safe: what has been read stays in the buffer.
-    pub(crate) async fn next(&mut self) -> Result<Result<Event, End>, KubeError> {
-        let idle: Duration = self.client.options().idle_timeout;
+    pub(crate) async fn next(&mut self, patience: Duration) -> Result<Result<Event, End>, KubeError> {
         loop {
             if let Some(line) = self.line()? {
                 if line.iter().all(u8::is_ascii_whitespace) {
@@ -170,10 +203,14 @@ impl Watch {
                 }
                 return self.event(&line).map(Ok);
             }
-            let frame = match tokio::time::timeout(idle, self.body.frame()).await {
+            let frame = match tokio::time::timeout(patience, self.body.frame()).await {
                 Err(_) => return Ok(Err(End::Idle)),
                 // What is left of a line that broke off is told again by the next watch.
-                Ok(None) => return Ok(Err(End::Closed)),
+                Ok(None) => {
+                    // Servers close a little before or after the second.
+                    let early = Instant::now() + EARLY < self.until;
+                    return Ok(Err(End::Closed { early }));
+                }
                 Ok(Some(Err(error))) => return Err(self.client.cut(&self.target, &error)),
                 Ok(Some(Ok(frame))) => frame,
             };
@@ -215,7 +252,20 @@ impl Watch {
         #[derive(Deserialize)]
         struct Bookmark<'a> {
             #[serde(borrow)]
-            metadata: Strict<PageMeta<'a>>,
+            metadata: Strict<BookmarkMeta<'a>>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct BookmarkMeta<'a> {
+            #[serde(borrow, default)]
+            resource_version: Borrowed<'a>,
+            #[serde(borrow)]
+            annotations: Option<Strict<Annotations<'a>>>,
+        }
+        #[derive(Deserialize)]
+        struct Annotations<'a> {
+            #[serde(borrow, default, rename = "k8s.io/initial-events-end")]
+            initial_events_end: Borrowed<'a>,
         }
         let bad = |problem| KubeError::decode(self.target.clone(), problem);
         let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(line).map_err(|error| bad(error.into()))?;
@@ -225,11 +275,29 @@ impl Watch {
             "DELETED" => Ok(Event::Deleted(line.slice_ref(object))),
             "BOOKMARK" => {
                 let bookmark: Bookmark<'_> = serde_json::from_slice(object).map_err(|error| bad(error.into()))?;
-                Ok(Event::Bookmark(bookmark.metadata.0.resource_version.0.into_owned()))
+                let Strict(meta) = bookmark.metadata;
+                let ends_list = meta.annotations.is_some_and(|Strict(all)| all.initial_events_end.0 == "true");
+                Ok(Event::Bookmark { version: meta.resource_version.0.into_owned(), ends_list })
             }
             "ERROR" => Err(refusal(&self.target, 200, None, object, self.client.options().retry_after_max)),
             _ => Err(bad(DecodeProblem::Other { field: "type", wants: "an event's" })),
         }
+    }
+}
+
+/// Counts a watch as open for as long as it lives.
+struct Open(KubeClient);
+
+impl Open {
+    fn new(client: &KubeClient) -> Self {
+        client.counters().watch_opened();
+        Self(client.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.counters().watch_closed();
     }
 }
 

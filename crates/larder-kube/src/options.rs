@@ -16,8 +16,13 @@ pub struct KubeOptions {
     /// The longest that a TCP connection with its TLS handshake may take. 10 s: a server that is there answers in far less.
     pub connect_timeout: Duration,
     /// The longest that data may go unacknowledged, or an idle connection's probes unanswered, before the kernel gives
-    /// the connection up. 30 s, as the kubelet's health checks of its connections take.
+    /// the connection up; and the longest that an HTTP/2 connection may bring nothing, PINGs not answered. 30 s, about what
+    /// the kubelet's health checks of its connections take.
     pub dead_link_timeout: Duration,
+    /// After how long in which an HTTP/2 connection has brought nothing it is asked for a sign of life (PING). 5 s: what a
+    /// quiet watch has brought is then confirmed at least every 10 s. It must be shorter than `dead_link_timeout`, in whose
+    /// rest the answer must come.
+    pub ping_interval: Duration,
     /// The longest that a read of one Secret or ConfigMap may take. 10 s: longer than a server takes under load, short
     /// enough that a pod's start gets an answer.
     pub fetch_deadline: Duration,
@@ -43,6 +48,15 @@ pub struct KubeOptions {
     pub forbidden_grace: Duration,
     /// How many objects a page of a list has at most. 250: a node's pods in one page, and a bound on memory for a huge one.
     pub page_size: u32,
+    /// How many watches share an HTTP/2 connection at most, nine tenths of what the server allows being the other limit.
+    /// 90: API servers allow 100 requests, and reads need room beside watches.
+    pub streams_per_connection: u32,
+    /// How many HTTP/2 connections are open at most; more watches than fit wait until others end. 64: 5,760 watches, many
+    /// times what a full node refers to, and few enough that a mistake cannot use up a server's sockets.
+    pub max_connections: u32,
+    /// How many lists and beginnings of watches of single objects are under way at most. 16: a node that starts with
+    /// hundreds of objects has them within a second, and a server that restarts is not overrun by each of its nodes.
+    pub starts_in_flight: u32,
     /// The largest object that is taken, in bytes of JSON. 8 MiB: etcd stores 1.5 MiB, and JSON can be several times that.
     pub max_object_bytes: usize,
     /// The largest page of a list that is taken, in bytes. 64 MiB: a page of pods at 256 KiB each.
@@ -54,6 +68,7 @@ impl Default for KubeOptions {
         Self {
             connect_timeout: Duration::from_secs(10),
             dead_link_timeout: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(5),
             fetch_deadline: Duration::from_secs(10),
             list_deadline: Duration::from_mins(1),
             watch_deadline: Duration::from_secs(30),
@@ -64,6 +79,9 @@ impl Default for KubeOptions {
             retry_after_max: Duration::from_mins(2),
             forbidden_grace: Duration::from_secs(10),
             page_size: 250,
+            streams_per_connection: 90,
+            max_connections: 64,
+            starts_in_flight: 16,
             max_object_bytes: 8 << 20,
             max_page_bytes: 64 << 20,
         }
@@ -81,6 +99,7 @@ impl KubeOptions {
         for (field, duration) in [
             ("connect_timeout", self.connect_timeout),
             ("dead_link_timeout", self.dead_link_timeout),
+            ("ping_interval", self.ping_interval),
             ("fetch_deadline", self.fetch_deadline),
             ("list_deadline", self.list_deadline),
             ("watch_deadline", self.watch_deadline),
@@ -99,11 +118,21 @@ impl KubeOptions {
         if self.watch_timeout < Duration::from_secs(1) {
             return invalid("watch_timeout", "must be at least a second, the unit in which servers take it");
         }
+        if self.ping_interval >= self.dead_link_timeout {
+            return invalid("ping_interval", "must be shorter than dead_link_timeout");
+        }
         if self.backoff_max < self.backoff_initial {
             return invalid("backoff_max", "must not be shorter than backoff_initial");
         }
-        if self.page_size == 0 {
-            return invalid("page_size", "must be at least 1");
+        for (field, number) in [
+            ("page_size", self.page_size),
+            ("streams_per_connection", self.streams_per_connection),
+            ("max_connections", self.max_connections),
+            ("starts_in_flight", self.starts_in_flight),
+        ] {
+            if number == 0 {
+                return invalid(field, "must be at least 1");
+            }
         }
         for (field, bytes) in [("max_object_bytes", self.max_object_bytes), ("max_page_bytes", self.max_page_bytes)] {
             if bytes == 0 || u32::try_from(bytes).is_err() {

@@ -23,7 +23,7 @@
 use crate::backoff::Backoff;
 use crate::client::{KubeClient, segment};
 use crate::error::{KubeError, Target};
-use crate::listwatch::{End, Event, Item, Scope, Watch, encode, list};
+use crate::listwatch::{Begin, End, Event, Item, Scope, Watch, encode, list};
 use crate::node::Node;
 use crate::object::Kind;
 use crate::pod::Pod;
@@ -145,7 +145,7 @@ impl<T: Held> Reflector<T> {
                 backoff.reset();
             }
             let pause = match ended {
-                Ok(End::Closed) => {
+                Ok(End::Closed { .. }) => {
                     version = Some(watched.at);
                     let short = begun.elapsed() < SHORT && !watched.told;
                     if short { backoff.pause() } else { Duration::ZERO }
@@ -196,7 +196,7 @@ impl<T: Held> Reflector<T> {
     }
 
     async fn watch(&mut self, watched: &mut Watched) -> Result<End, KubeError> {
-        let mut watch = Watch::begin(&self.client, &self.scope, &watched.at).await?;
+        let mut watch = Watch::begin(&self.client, &self.scope, Begin::After(&watched.at)).await?;
         let was_away = self.reader.status().failures > 0;
         self.answered();
         if T::KIND == Kind::Pod && was_away {
@@ -207,8 +207,9 @@ impl<T: Held> Reflector<T> {
             self.client.set_away(false);
         }
         self.writer.watching();
+        let patience = self.client.options().idle_timeout;
         loop {
-            let event = match watch.next().await? {
+            let event = match watch.next(patience).await? {
                 Ok(event) => event,
                 Err(end) => {
                     if end == End::Idle {
@@ -228,9 +229,9 @@ impl<T: Held> Reflector<T> {
                     }
                     version
                 }
-                Event::Bookmark(at) => {
+                Event::Bookmark { version, .. } => {
                     self.writer.contact();
-                    advanced(&watched.at, &at)
+                    advanced(&watched.at, &version)
                 }
             };
             let Some(version) = version else {
@@ -294,7 +295,7 @@ struct Watched {
 }
 
 /// The version after an event, or none if it is older than the one before. A version that is no number says nothing of order.
-fn advanced(before: &str, version: &str) -> Option<String> {
+pub(crate) fn advanced(before: &str, version: &str) -> Option<String> {
     let (was, is) = (resource_version_order(before), resource_version_order(version));
     if version.is_empty() {
         return Some(before.to_owned());
@@ -304,7 +305,7 @@ fn advanced(before: &str, version: &str) -> Option<String> {
 
 /// Whether a watch that failed so can go on where it was. What could not be read may hide a change, and a request that
 /// the server takes for wrong would be wrong again.
-fn resumes(error: &KubeError) -> bool {
+pub(crate) fn resumes(error: &KubeError) -> bool {
     match error {
         KubeError::Decode { .. } => false,
         KubeError::Status { code, .. } => matches!(code, 401 | 403 | 429) || *code >= 500,

@@ -1,15 +1,23 @@
-//! The API server as larder sees it, against a server that is scripted answer by answer.
+//! The API server as larder sees it, against a server that is scripted answer by answer, and against a simulated one.
 //!
 //! - `fake`: the server; in the same process and on tokio's paused time, so that deadlines and pauses cost nothing.
 //! - `fetch`: reads of one object.
 //! - `node_check`: whose credentials these are, and whether the node is there.
 //! - `reflector`: list and watch, and every way in which they go wrong.
 //! - `source`: readers and followers.
+//! - `reflect`: reflectors of single objects and of namespaces.
+//! - `server`: the simulated server, with TLS and HTTP/2, in real time.
+//! - `faults`: reflectors against the simulated server, through everything that goes wrong.
+//! - `pool`: many watches and reads over few connections.
 //! - `connect`: kubeconfigs, TLS and credentials, over real sockets.
 
 mod connect;
 mod fake;
+mod faults;
 mod fetch;
 mod node_check;
+mod pool;
+mod reflect;
 mod reflector;
+mod server;
 mod source;

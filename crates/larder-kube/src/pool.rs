@@ -1,0 +1,374 @@
+//! Requests to one server over a few HTTP/2 connections that all of them share.
+//!
+//! HTTP/2 is spoken where the server chooses it in the TLS handshake (ALPN); else requests go to a pool of HTTP/1.1
+//! connections, in which every watch has its own.
+//!
+//! # Guarantees
+//!
+//! - *Within the server's limit*: nothing is sent on a connection before the server has said how many requests it takes
+//!   side by side. Watches fill at most nine tenths of that, and at most
+//!   [`KubeOptions::streams_per_connection`](crate::KubeOptions::streams_per_connection), so that a read finds room beside
+//!   them.
+//! - *Few*: a new request goes to the fullest connection that has room; a further one is opened only where none has, one at
+//!   a time, up to [`KubeOptions::max_connections`](crate::KubeOptions::max_connections). One without requests is closed
+//!   after 90 seconds.
+//! - *Stuck ones are found*: one that has brought nothing for
+//!   [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval) is asked for a sign of life (PING), and closed with an
+//!   error for all its requests where nothing has come for
+//!   [`KubeOptions::dead_link_timeout`](crate::KubeOptions::dead_link_timeout). One that had brought nothing when a request
+//!   was given up on gets no new ones until it does, so that only the first reader pays for it.
+//! - *Sent once*: a request is repeated only where it had not been sent, because the connection was just ending.
+//!
+//! # Limits
+//!
+//! A server without TLS is spoken to in HTTP/1.1. Whether the server knows HTTP/2 is asked again after ten minutes with
+//! HTTP/1.1. A request waits for room and for connections for as long as its caller waits for it.
+//!
+//! # Cancel safety
+//!
+//! A dropped request, or its dropped answer, resets its stream and gives its place to others. A connection that is being
+//! opened goes on opening for those who come next.
+//!
+//! # Locks
+//!
+//! One, over the list of connections, never held over an `.await`. The counts of a connection's requests are atomics,
+//! which only grow under that lock.
+
+use crate::options::KubeOptions;
+use crate::stats::Counters;
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use kube::client::Body;
+use parking_lot::Mutex;
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::{BoxError, Service, ServiceExt};
+
+mod connection;
+mod dial;
+
+pub(crate) use connection::Liveness;
+use connection::{Connection, Lease};
+pub(crate) use dial::Dial;
+use dial::Dialed;
+
+/// How long HTTP/1.1 is spoken before HTTP/2 is tried again.
+const HTTP1_TIME: Duration = Duration::from_mins(10);
+
+/// How often a request is sent anew because the connection ended before it had been sent.
+const ATTEMPTS: usize = 3;
+
+/// What all pools of a client share, the one of before a renewal of the credentials too.
+#[derive(Clone, Debug)]
+pub(crate) struct Transport {
+    pub(crate) counters: Arc<Counters>,
+    /// Cancelled when the client goes, which ends the connections' tasks.
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Transport {
+    pub(crate) fn new() -> Self {
+        Self { counters: Arc::default(), stop: CancellationToken::new(), tasks: TaskTracker::new() }
+    }
+
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(self.stop.clone().run_until_cancelled_owned(future));
+    }
+}
+
+/// The connections to one server; clones share them. `H` is the pool for HTTP/1.1.
+#[derive(Clone)]
+pub(crate) struct Pool<H> {
+    shared: Arc<Shared>,
+    http1: H,
+}
+
+struct Shared {
+    dial: Dial,
+    limits: Limits,
+    transport: Transport,
+    state: Mutex<State>,
+    /// Rung whenever a request that found no room may find some.
+    changed: Notify,
+}
+
+/// How far connections may be filled.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Watches on a connection.
+    lasting: usize,
+    connections: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// Those that new requests may use; at most [`Limits::connections`].
+    connections: Vec<Arc<Connection>>,
+    /// Whether one is being opened.
+    dialing: bool,
+    /// How many attempts to open one have ended.
+    dialed: u64,
+    /// The last attempt that failed, and why.
+    failed: Option<(u64, DialError)>,
+    /// Since when the server is known to speak nothing newer than HTTP/1.1.
+    http1_since: Option<Instant>,
+}
+
+/// What a request finds.
+enum Found {
+    Room(Lease),
+    Http1,
+    /// No room. Where a connection is being opened, the number of the attempt: whoever waits for it hears how it ends.
+    Wait(Option<u64>),
+}
+
+impl State {
+    /// The fullest connection that has room, of those that are doubted or of the others.
+    fn best(&self, lasting: bool, limit: usize, doubted: bool) -> Option<&Arc<Connection>> {
+        let such = self.connections.iter().filter(|c| c.is_doubted() == doubted && c.has_room(lasting, limit));
+        such.max_by_key(|connection| connection.streams())
+    }
+}
+
+impl<H> Pool<H> {
+    pub(crate) fn new(dial: Dial, http1: H, options: &KubeOptions, transport: &Transport) -> Self {
+        let count = |of: u32| usize::try_from(of).unwrap_or(usize::MAX);
+        let limits =
+            Limits { lasting: count(options.streams_per_connection), connections: count(options.max_connections) };
+        let shared =
+            Shared { dial, limits, transport: transport.clone(), state: Mutex::default(), changed: Notify::new() };
+        Self { shared: Arc::new(shared), http1 }
+    }
+}
+
+impl<H> Service<Request<Body>> for Pool<H>
+where
+    H: Service<Request<Body>, Response = Response<Incoming>> + Clone + Send + 'static,
+    H::Error: Into<BoxError>,
+    H::Future: Send,
+{
+    type Response = Response<Answer>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Waiting for room is a part of the request, which may be dropped.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (shared, http1) = (Arc::clone(&self.shared), self.http1.clone());
+        Box::pin(async move { shared.send(http1, request).await })
+    }
+}
+
+impl Shared {
+    async fn send<H>(self: Arc<Self>, http1: H, mut request: Request<Body>) -> Result<Response<Answer>, BoxError>
+    where
+        H: Service<Request<Body>, Response = Response<Incoming>>,
+        H::Error: Into<BoxError>,
+    {
+        let lasting = is_watch(request.uri());
+        let mut attempts = 1;
+        loop {
+            let Some(mut lease) = self.lease(lasting).await? else {
+                let response = http1.oneshot(request).await.map_err(Into::into)?;
+                return Ok(response.map(|body| Answer { body, lease: None }));
+            };
+            match lease.send(request).await {
+                Ok(mut response) => {
+                    response.extensions_mut().insert(lease.liveness());
+                    return Ok(response.map(|body| Answer { body, lease: Some(lease) }));
+                }
+                Err(mut error) => {
+                    let Some(unsent) = error.take_message().filter(|_| attempts < ATTEMPTS) else {
+                        return Err(error.into_error().into());
+                    };
+                    self.retire(lease.connection());
+                    request = unsent;
+                    attempts += 1;
+                }
+            }
+        }
+    }
+
+    /// Room for a request on a connection; none where HTTP/1.1 is to be spoken.
+    async fn lease(self: &Arc<Self>, lasting: bool) -> Result<Option<Lease>, DialError> {
+        let mut awaited = None;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Before the look, so that no change between the two is missed.
+            changed.as_mut().enable();
+            match self.find(lasting, awaited)? {
+                Found::Room(lease) => return Ok(Some(lease)),
+                Found::Http1 => return Ok(None),
+                Found::Wait(attempt) => awaited = awaited.or(attempt),
+            }
+            changed.await;
+        }
+    }
+
+    fn find(self: &Arc<Self>, lasting: bool, awaited: Option<u64>) -> Result<Found, DialError> {
+        let mut state = self.state.lock();
+        if !self.dial.may_be_http2() || state.http1_since.is_some_and(|since| since.elapsed() < HTTP1_TIME) {
+            return Ok(Found::Http1);
+        }
+        state.connections.retain(|connection| !connection.is_closed());
+        let limit = self.limits.lasting;
+        if let Some(connection) = state.best(lasting, limit, false) {
+            return Ok(Found::Room(Lease::new(connection, self, lasting)));
+        }
+        match (awaited, &state.failed) {
+            (Some(awaited), Some((attempt, error))) if *attempt >= awaited => return Err(error.clone()),
+            _ => {}
+        }
+        if state.connections.len() < self.limits.connections {
+            if !state.dialing {
+                state.dialing = true;
+                self.transport.spawn(Arc::clone(self).open(state.dialed));
+            }
+            return Ok(Found::Wait(Some(state.dialed)));
+        }
+        // One that may be stuck is better than none.
+        if let Some(connection) = state.best(lasting, limit, true) {
+            return Ok(Found::Room(Lease::new(connection, self, lasting)));
+        }
+        Ok(Found::Wait(None))
+    }
+
+    /// Opens a connection and drives it until it ends.
+    async fn open(self: Arc<Self>, attempt: u64) {
+        let dialed = self.dial.dial(&self.transport).await;
+        let counters = &self.transport.counters;
+        let opened = {
+            let mut state = self.state.lock();
+            state.dialing = false;
+            state.dialed = attempt + 1;
+            match dialed {
+                Ok(Dialed::Http2(connection, driver)) => {
+                    state.http1_since = None;
+                    state.connections.push(Arc::clone(&connection));
+                    counters.connection_opened();
+                    Some((connection, driver))
+                }
+                Ok(Dialed::Http1) => {
+                    state.http1_since = Some(Instant::now());
+                    None
+                }
+                Err(error) => {
+                    counters.connection_failed();
+                    state.failed = Some((attempt, error));
+                    None
+                }
+            }
+        };
+        self.changed.notify_waiters();
+        if let Some((connection, driver)) = opened {
+            // Also where this task is cancelled.
+            let _gone = Gone { shared: &self, connection: &connection };
+            driver.drive(&connection, counters, || self.retire_idle(&connection)).await;
+        }
+    }
+
+    fn retire(&self, gone: &Arc<Connection>) {
+        self.state.lock().connections.retain(|connection| !Arc::ptr_eq(connection, gone));
+        self.changed.notify_waiters();
+    }
+
+    /// Takes a connection out if it has no requests; under the lock it gets none meanwhile.
+    fn retire_idle(&self, idle: &Arc<Connection>) -> bool {
+        let mut state = self.state.lock();
+        let retired = idle.is_idle();
+        if retired {
+            state.connections.retain(|connection| !Arc::ptr_eq(connection, idle));
+        }
+        retired
+    }
+}
+
+/// Takes a connection that has ended off the list.
+struct Gone<'a> {
+    shared: &'a Shared,
+    connection: &'a Arc<Connection>,
+}
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.shared.retire(self.connection);
+        self.shared.transport.counters.connection_closed();
+    }
+}
+
+/// Whether a request is answered for as long as its connection lasts.
+fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|field| field == "watch=true"))
+}
+
+/// The body of an answer; it holds its request's place on the connection until it ends or is dropped.
+pub(crate) struct Answer {
+    body: Incoming,
+    lease: Option<Lease>,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(None | Some(Err(_))) = frame {
+            self.lease = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Why a connection could not be opened; everybody who waited for it gets the same.
+#[derive(Clone)]
+pub(crate) struct DialError(Arc<dyn Error + Send + Sync>);
+
+impl DialError {
+    fn new(error: impl Into<BoxError>) -> Self {
+        Self(Arc::from(error.into()))
+    }
+}
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for DialError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}

@@ -1,0 +1,89 @@
+//! Tells reflectors that are quiet whether their connections are alive.
+
+use super::run::Sink;
+use crate::client::KubeClient;
+use crate::error::{KubeError, Target};
+use crate::pool::Liveness;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How much longer than the interval of PINGs a connection may bring nothing before what it carries counts as stale.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The reflectors whose watches are open and have caught up: at most as many as run.
+pub(super) struct Pulse {
+    interval: Duration,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    watches: HashMap<u64, Watched>,
+}
+
+struct Watched {
+    sink: Sink,
+    target: Target,
+    liveness: Liveness,
+    /// When its connection was last heard, as far as the sink has been told.
+    told: Duration,
+    silent: bool,
+}
+
+/// A reflector among them, until it is dropped.
+pub(super) struct Member<'a> {
+    pulse: &'a Pulse,
+    id: u64,
+}
+
+impl Pulse {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { interval, open: Mutex::default() }
+    }
+
+    pub(super) fn join(&self, sink: &Sink, target: Target, liveness: Liveness) -> Member<'_> {
+        let mut open = self.open.lock();
+        let id = open.next;
+        open.next += 1;
+        let told = liveness.heard();
+        open.watches.insert(id, Watched { sink: sink.clone(), target, liveness, told, silent: false });
+        Member { pulse: self, id }
+    }
+
+    /// Looks at them for ever, twice in the interval of PINGs.
+    pub(super) async fn beat(&self, client: &KubeClient) -> Infallible {
+        let mut ticks = tokio::time::interval(self.interval / 2);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            for watched in self.open.lock().watches.values_mut() {
+                watched.look(client, self.interval + GRACE);
+            }
+        }
+    }
+}
+
+impl Watched {
+    fn look(&mut self, client: &KubeClient, patience: Duration) {
+        let heard = self.liveness.heard();
+        if heard > self.told {
+            (self.told, self.silent) = (heard, false);
+            self.sink.confirm();
+        } else if !self.silent && self.liveness.silence() > patience {
+            self.silent = true;
+            let error: KubeError = client.late(&self.target, self.liveness.silence());
+            self.sink.failed(Arc::new(error));
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        // When this returns, the sink is told nothing more by the pulse.
+        self.pulse.open.lock().watches.remove(&self.id);
+    }
+}

@@ -1,0 +1,325 @@
+//! Reflectors against the simulated server, over TLS and HTTP/2, through everything that goes wrong.
+
+use crate::server::{connect, start, start_with, until};
+use larder_kube::{KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
+use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, Reflect, ReflectorEvent, ReflectorSink};
+use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
+use larder_testkit::objects::{config_map, pod};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// What is there, as far as has been told.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+enum There {
+    /// There was no complete list yet.
+    #[default]
+    Unknown,
+    Nothing,
+    Version(String),
+}
+
+/// What a store would know of an object.
+#[derive(Clone, Default, Debug)]
+struct Known {
+    there: There,
+    fresh: bool,
+    confirms: u32,
+    failed: Vec<&'static str>,
+    went_back: u32,
+}
+
+struct Follower {
+    known: Arc<Mutex<Known>>,
+    _reflector: KubeReflector,
+}
+
+impl Follower {
+    fn of(reflect: &KubeReflect, name: &str) -> Self {
+        let known = Arc::new(Mutex::new(Known::default()));
+        let told = Arc::clone(&known);
+        let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
+            let mut known = told.lock();
+            match event {
+                ReflectorEvent::Replace(object) => {
+                    known.there =
+                        object.map_or(There::Nothing, |object| There::Version(object.resource_version().to_owned()));
+                    known.fresh = true;
+                }
+                ReflectorEvent::Set(object) => {
+                    known.there = There::Version(object.resource_version().to_owned());
+                    known.fresh = true;
+                }
+                ReflectorEvent::Delete => (known.there, known.fresh) = (There::Nothing, true),
+                ReflectorEvent::Confirm => {
+                    known.fresh = true;
+                    known.confirms += 1;
+                }
+                ReflectorEvent::Failed(error) => {
+                    known.fresh = false;
+                    known.failed.push(error.class());
+                }
+                ReflectorEvent::WentBack { .. } => known.went_back += 1,
+                _ => {}
+            }
+        });
+        Self { known, _reflector: reflect.reflect(&ObjectKey::new("shop", name), None, sink) }
+    }
+
+    fn known(&self) -> Known {
+        self.known.lock().clone()
+    }
+
+    /// Until it has the object as the server has it, and says that this is so.
+    async fn up_to_date(&self, server: &ApiServer, name: &str) {
+        until(|| {
+            let known = self.known();
+            known.fresh && known.there == There::Version(version(server, name))
+        })
+        .await;
+    }
+}
+
+fn version(server: &ApiServer, name: &str) -> String {
+    let map: k8s_openapi::api::core::v1::ConfigMap = server.store().get("shop", name).expect("it is there");
+    map.metadata.resource_version.expect("a version")
+}
+
+fn change(server: &ApiServer, name: &str, value: &str) {
+    server.store().apply(config_map("shop", name, &[("key", value)])).expect("applied");
+}
+
+/// Short ones, since this is in real time.
+fn options() -> KubeOptions {
+    KubeOptions {
+        dead_link_timeout: Duration::from_secs(2),
+        ping_interval: Duration::from_millis(300),
+        fetch_deadline: Duration::from_secs(1),
+        list_deadline: Duration::from_secs(1),
+        watch_deadline: Duration::from_secs(1),
+        backoff_initial: Duration::from_millis(20),
+        backoff_max: Duration::from_millis(500),
+        ..KubeOptions::default()
+    }
+}
+
+async fn follow(server: &ApiServer, options: KubeOptions) -> (KubeClient, KubeReflect, Follower) {
+    change(server, "env", "first");
+    let client = connect(server, options).await;
+    let reflect = client.reflector(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflect, "env");
+    follower.up_to_date(server, "env").await;
+    (client, reflect, follower)
+}
+
+/// One request an object, 90 watches a connection, and nothing left behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_reflectors_share_12_connections_and_send_one_request_each() {
+    let server = start().await;
+    let client = connect(&server, KubeOptions::default()).await;
+    let reflect = client.reflector(ObjectKind::ConfigMap);
+    let all: Vec<Follower> = (0..1000).map(|index| Follower::of(&reflect, &format!("c{index}"))).collect();
+    until(|| all.iter().all(|one| one.known().there == There::Nothing)).await;
+    let counts = server.counts();
+    assert!(counts.connections_open <= 12, "{counts:?}");
+    assert_eq!((counts.watches_open, counts.total()), (1000, 1000));
+    for index in 0..1000 {
+        change(&server, &format!("c{index}"), "value");
+    }
+    until(|| all.iter().all(|one| matches!(one.known().there, There::Version(_)))).await;
+    let stats = client.stats();
+    assert_eq!((stats.reflectors, stats.watches_open, stats.streaming_lists), (1000, 1000, 1000));
+    reflect.stop().await;
+    until(|| server.counts().watches_open == 0).await;
+    assert_eq!(client.stats().reflectors, 0);
+}
+
+#[tokio::test]
+async fn whatever_the_server_answers_all_is_fresh_again_soon() {
+    let faults = [
+        ("500", Fault::status(500)),
+        ("503", Fault::status(503)),
+        ("504", Fault::status(504)),
+        ("429", Fault::status(429).retry_after(Duration::from_secs(1))),
+        ("403", Fault::status(403)),
+        ("401", Fault::status(401)),
+        ("410", Fault::status(410)),
+        ("truncated", Fault::truncate()),
+        ("garbage", Fault::garbage()),
+        ("wrong shape", Fault::wrong_shape()),
+        ("cut", Fault::cut()),
+        ("hanging", Fault::hang()),
+        ("slow", Fault::slow(Duration::from_millis(300))),
+    ];
+    for (name, fault) in faults {
+        let server = start().await;
+        let (_client, _reflect, follower) = follow(&server, options()).await;
+        server.inject(fault.verb(Verb::Watch).times(2));
+        server.cut_connections();
+        until(|| !follower.known().failed.is_empty()).await;
+        change(&server, "env", "second");
+        follower.up_to_date(&server, "env").await;
+        assert_eq!(follower.known().went_back, 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_outage_makes_stale_what_is_known_and_ends_with_all_fresh() {
+    let server = start().await;
+    let (client, _reflect, follower) = follow(&server, options()).await;
+    server.outage().await;
+    until(|| follower.known().failed.len() >= 3).await;
+    let known = follower.known();
+    assert!(!known.fresh && known.there == There::Version(version(&server, "env")), "{known:?}");
+    change(&server, "env", "second");
+    server.restore().await.unwrap();
+    follower.up_to_date(&server, "env").await;
+    // It went on where it was.
+    assert_eq!(client.stats().streaming_lists, 1);
+}
+
+#[tokio::test]
+async fn a_compaction_leads_to_a_new_list() {
+    let server = start().await;
+    let (client, _reflect, follower) = follow(&server, options()).await;
+    change(&server, "other", "value");
+    server.store().skip_revisions(10);
+    server.store().compact();
+    server.cut_connections();
+    change(&server, "env", "second");
+    follower.up_to_date(&server, "env").await;
+    server.expire_watches();
+    change(&server, "env", "third");
+    follower.up_to_date(&server, "env").await;
+    assert!(client.stats().relists_expired >= 1, "{:?}", client.stats());
+    server.end_watches();
+    change(&server, "env", "fourth");
+    follower.up_to_date(&server, "env").await;
+}
+
+#[tokio::test]
+async fn an_older_etcd_that_refuses_streaming_lists_is_listed_and_watched() {
+    for refused in [StreamingLists::ErrorEvent, StreamingLists::Forbidden] {
+        let server = start_with(ApiServerOptions { streaming_lists: refused, ..Default::default() }).await;
+        let (client, reflect, follower) = follow(&server, options()).await;
+        change(&server, "env", "second");
+        follower.up_to_date(&server, "env").await;
+        change(&server, "other", "first");
+        let other = Follower::of(&reflect, "other");
+        other.up_to_date(&server, "other").await;
+        let stats = client.stats();
+        assert_eq!((stats.streaming_refused, stats.streaming_lists, stats.lists), (1, 0, 2), "{stats:?}");
+        // After its upgrade it is asked again.
+        server.outage().await;
+        until(|| !follower.known().failed.is_empty()).await;
+        server.set_streaming_lists(StreamingLists::Served);
+        server.restore().await.unwrap();
+        follower.up_to_date(&server, "env").await;
+        change(&server, "third", "first");
+        let third = Follower::of(&reflect, "third");
+        third.up_to_date(&server, "third").await;
+        assert_eq!(client.stats().streaming_lists, 1);
+    }
+}
+
+#[tokio::test]
+async fn lesson_6_a_restore_of_etcd_is_noticed_though_the_server_is_silent_about_it() {
+    let server = start().await;
+    let (client, _reflect, follower) = follow(&server, options()).await;
+    let backup = server.store().backup();
+    for value in ["second", "third", "fourth"] {
+        change(&server, "env", value);
+    }
+    follower.up_to_date(&server, "env").await;
+    server.store().restore(&backup);
+    follower.up_to_date(&server, "env").await;
+    assert_eq!((follower.known().went_back, client.stats().relists_went_back), (1, 1));
+}
+
+#[tokio::test]
+async fn a_connection_that_stalls_is_replaced_and_its_reflectors_lose_no_event() {
+    let server = start().await;
+    let (client, reflect, follower) = follow(&server, options()).await;
+    let mut others = Vec::new();
+    for index in 0..120 {
+        change(&server, &format!("c{index}"), "first");
+        others.push(Follower::of(&reflect, &format!("c{index}")));
+    }
+    for (index, other) in others.iter().enumerate() {
+        other.up_to_date(&server, &format!("c{index}")).await;
+    }
+    let requests = server.counts().total();
+    server.stall_connections(true);
+    change(&server, "env", "second");
+    for index in 0..120 {
+        change(&server, &format!("c{index}"), "second");
+    }
+    follower.up_to_date(&server, "env").await;
+    for (index, other) in others.iter().enumerate() {
+        other.up_to_date(&server, &format!("c{index}")).await;
+    }
+    let stats = client.stats();
+    assert_eq!((stats.pings_lost, stats.streaming_lists), (2, 121), "{stats:?}");
+    // One asked where the server is, and each went on once, but for those that failed again on the other stuck connection.
+    let asked = server.counts().total() - requests;
+    assert!((122..=250).contains(&asked), "{asked} requests");
+}
+
+#[tokio::test]
+async fn a_quiet_watch_is_confirmed_by_its_connection_and_stale_when_that_is_silent() {
+    let options = KubeOptions { dead_link_timeout: Duration::from_mins(1), ..options() };
+    let server = start().await;
+    let (_client, _reflect, follower) = follow(&server, options).await;
+    until(|| follower.known().confirms >= 3).await;
+    server.stall_connections(true);
+    until(|| !follower.known().fresh).await;
+    assert_eq!(follower.known().failed, ["timeout"]);
+    server.stall_connections(false);
+    follower.up_to_date(&server, "env").await;
+    assert_eq!(follower.known().failed.len(), 1);
+}
+
+#[tokio::test]
+async fn a_rotated_token_takes_effect_without_a_restart() {
+    let server = start().await;
+    change(&server, "env", "first");
+    let folder = TempDir::new().unwrap();
+    let (token, path) = (folder.path().join("token"), folder.path().join("kubeconfig"));
+    let old = server.add_user(User::admin());
+    write_private(&token, &old).unwrap();
+    write_private(&path, &server.kubeconfig_with_token_file(&token)).unwrap();
+    let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
+    let reflect = client.reflector(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflect, "env");
+    follower.up_to_date(&server, "env").await;
+    let new = server.add_user(User::admin());
+    write_private(&token, &new).unwrap();
+    assert!(server.expire_token(&old));
+    let key = ObjectKey::new("shop", "env");
+    client.fetcher(ObjectKind::ConfigMap).fetch(&key, ReadKind::Consistent).await.unwrap();
+    server.cut_connections();
+    change(&server, "env", "second");
+    follower.up_to_date(&server, "env").await;
+}
+
+#[tokio::test]
+async fn as_a_node_it_reflects_what_its_pods_refer_to_from_their_arrival() {
+    let lag = Duration::from_millis(300);
+    let server = start_with(ApiServerOptions { authorizer_lag: lag, ..Default::default() }).await;
+    change(&server, "env", "first");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("kubeconfig");
+    server.write_kubeconfig(&path, &server.add_user(User::node("n1"))).unwrap();
+    let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
+    server
+        .store()
+        .create(pod("shop", "web").node("n1").container("web", "web:1").config_map_volume("env").build())
+        .unwrap();
+    client.note_pod("shop");
+    let reflect = client.reflector(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflect, "env");
+    follower.up_to_date(&server, "env").await;
+    assert!(follower.known().failed.is_empty(), "{:?}", follower.known());
+    assert!(server.counts().of(Verb::Watch, Kind::ConfigMap) >= 2, "it was refused at first");
+}

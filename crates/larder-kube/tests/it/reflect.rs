@@ -1,0 +1,523 @@
+//! Reflectors of single objects and of namespaces, against the scripted server.
+
+use crate::fake::{Answer, Fake, Feed, later, ok, pod, raw, secret, status, until};
+use larder_kube::{KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
+use larder_objects::{
+    NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
+};
+use serde_json::{Value, json};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+type Event = ReflectorEvent<KubeObject, KubeError>;
+
+const STREAMING: &str = "/api/v1/namespaces/web/secrets?watch=true&allowWatchBookmarks=true\
+     &fieldSelector=metadata.name%3Dtls&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=";
+const LIST: &str = "/api/v1/namespaces/web/secrets?fieldSelector=metadata.name%3Dtls&limit=250";
+
+/// A reflector and what it has told.
+struct Told {
+    events: Receiver<Event>,
+    reflector: KubeReflector,
+}
+
+impl Told {
+    fn of(reflect: &KubeReflect, name: &str, resume: Option<&str>) -> Self {
+        let (sink, events) = ReflectorSink::channel();
+        let reflector = reflect.reflect(&ObjectKey::new("web", name), resume.map(str::to_owned), sink);
+        Self { events, reflector }
+    }
+
+    /// In words, as it comes.
+    async fn next(&self) -> String {
+        let mut found = None;
+        until(|| {
+            found = self.events.try_recv().ok();
+            found.is_some()
+        })
+        .await;
+        words(&found.expect("it was waited for"))
+    }
+
+    async fn expect<const N: usize>(&self, expected: [&str; N]) {
+        for expected in expected {
+            assert_eq!(self.next().await, expected);
+        }
+    }
+
+    fn nothing_more(&self) {
+        assert!(self.events.try_recv().is_err());
+    }
+}
+
+fn words(event: &Event) -> String {
+    match event {
+        Event::Listing => "listing".into(),
+        Event::Replace(None) => "replace: none".into(),
+        Event::Replace(Some(object)) => format!("replace: {}", object.resource_version()),
+        Event::Set(object) => format!("set: {} of {}", object.resource_version(), object.uid()),
+        Event::Delete => "delete".into(),
+        Event::Confirm => "confirm".into(),
+        Event::Failed(error) => format!("failed: {}", larder_objects::FetchError::class(&**error)),
+        Event::WentBack { before, after } => format!("went back: {before} to {after}"),
+        _ => "unknown".into(),
+    }
+}
+
+fn reflect(fake: &Fake, options: KubeOptions) -> KubeReflect {
+    fake.client(options).reflector(ObjectKind::Secret)
+}
+
+fn tls(version: &str) -> Value {
+    secret("web", "tls", version)
+}
+
+fn secrets(version: &str, items: &[Value]) -> Answer {
+    ok(&json!({"kind": "SecretList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items}))
+}
+
+/// Tells what there is, and that this is all.
+async fn initial(feed: &Feed, version: &str, objects: &[Value]) {
+    for object in objects {
+        feed.event("ADDED", object).await;
+    }
+    let annotations = json!({"k8s.io/initial-events-end": "true"});
+    let metadata = json!({"resourceVersion": version, "annotations": annotations});
+    feed.event("BOOKMARK", &json!({"kind": "Secret", "apiVersion": "v1", "metadata": metadata})).await;
+}
+
+/// A reflector that has its first list.
+async fn synced(version: &str) -> (Fake, KubeReflect, Feed, Told) {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([watch]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", None);
+    initial(&feed, version, &[tls("3")]).await;
+    told.expect(["listing", "replace: 3"]).await;
+    (fake, reflect, feed, told)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_is_the_beginning_of_the_watch() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    let asked = fake.paths();
+    let timeout = asked[0].strip_prefix(STREAMING).unwrap_or_else(|| panic!("{asked:?}"));
+    assert!((1800..3600).contains(&timeout.parse::<u32>().unwrap()), "{timeout}");
+    feed.event("MODIFIED", &tls("11")).await;
+    feed.bookmark("15").await;
+    feed.event("DELETED", &tls("16")).await;
+    let mut other = tls("17");
+    other["metadata"]["uid"] = "another".into();
+    feed.event("ADDED", &other).await;
+    told.expect(["set: 11 of uid-tls", "confirm", "delete", "set: 17 of another"]).await;
+    assert_eq!(fake.paths().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lesson_1_absence_is_told_by_a_complete_list_alone() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([watch]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", None);
+    feed.bookmark("5").await;
+    told.expect(["listing"]).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    told.nothing_more();
+    initial(&feed, "10", &[]).await;
+    told.expect(["replace: none"]).await;
+    feed.event("ADDED", &tls("11")).await;
+    told.expect(["set: 11 of uid-tls"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_tells_nothing_of_what_it_had() {
+    let (feed, watch) = Feed::new();
+    let (again, second) = Feed::new();
+    let fake = Fake::new([watch, second]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", None);
+    feed.event("ADDED", &tls("3")).await;
+    drop(feed);
+    told.expect(["listing", "failed: unreachable"]).await;
+    initial(&again, "10", &[]).await;
+    told.expect(["listing", "replace: none"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_streaming_lists_are_refused_it_lists_and_watches_and_remembers() {
+    let refusal = json!({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": 500, "reason": "InternalError", "message": "RequestWatchProgress is disabled"}});
+    for refused in [raw(&format!("{refusal}\n")), status(422, "Invalid", "sendInitialEvents: Forbidden")] {
+        let (feed, watch) = Feed::new();
+        let (_second, again) = Feed::new();
+        let fake = Fake::new([refused, secrets("10", &[tls("3")]), watch]);
+        let reflect = reflect(&fake, KubeOptions::default());
+        let told = Told::of(&reflect, "tls", None);
+        told.expect(["listing", "listing", "replace: 3"]).await;
+        let asked = fake.until_asked(3).await;
+        assert!(asked[0].path.starts_with(STREAMING) && asked[1].path == LIST, "{:?}", fake.paths());
+        assert!(asked[2].path.contains("&resourceVersion=10&") && !asked[2].path.contains("sendInitialEvents"));
+        feed.event("MODIFIED", &tls("11")).await;
+        told.expect(["set: 11 of uid-tls"]).await;
+
+        fake.push(secrets("12", &[]));
+        fake.push(again);
+        let other = Told::of(&reflect, "other", None);
+        other.expect(["listing", "replace: none"]).await;
+        assert!(fake.until_asked(5).await[3].path.ends_with("&limit=250"), "it is not asked again");
+
+        // A server that was away may come back as a newer one.
+        fake.push(Answer::Break);
+        feed.cut().await;
+        told.expect(["failed: unreachable", "failed: unreachable"]).await;
+        let third = Told::of(&reflect, "third", None);
+        until(|| fake.paths().iter().filter(|path| path.contains("sendInitialEvents")).count() == 2).await;
+        drop(third);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_never_heard_of_streaming_lists_is_not_waited_for_for_ever() {
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([watch, secrets("10", &[tls("3")]), again]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", None);
+    feed.event("ADDED", &tls("3")).await;
+    told.expect(["listing", "listing", "replace: 3"]).await;
+    let asked = fake.until_asked(3).await;
+    assert_eq!((asked[1].at - asked[0].at).as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    let (_again, second) = Feed::new();
+    fake.push(second);
+    for minute in 0..60 {
+        tokio::time::advance(Duration::from_mins(1)).await;
+        feed.bookmark(&(20 + minute).to_string()).await;
+        told.expect(["confirm"]).await;
+    }
+    drop(feed);
+    told.expect(["confirm"]).await;
+    let asked = fake.until_asked(2).await;
+    assert!(asked[1].path.contains("&resourceVersion=79&"), "{}", asked[1].path);
+}
+
+/// Two are lost, one asks where the server is.
+#[tokio::test(start_paused = true)]
+async fn watches_that_were_lost_go_on_where_they_were_and_confirm_when_they_have_caught_up() {
+    let fake = Fake::default();
+    let reflect = reflect(&fake, KubeOptions { starts_in_flight: 1, ..KubeOptions::default() });
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let (feed, watch) = Feed::new();
+        fake.push(watch);
+        let one = Told::of(&reflect, "tls", None);
+        initial(&feed, "10", &[tls("3")]).await;
+        one.expect(["listing", "replace: 3"]).await;
+        told.push((one, feed));
+    }
+    let (first, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    for answer in [secrets("12", &[tls("12")]), watch, again] {
+        fake.push(answer);
+    }
+    let mut reflectors = Vec::new();
+    for (one, feed) in told {
+        feed.cut().await;
+        one.expect(["failed: unreachable"]).await;
+        reflectors.push(one);
+    }
+    let asked = fake.until_asked(5).await;
+    assert_eq!(asked[2].path, LIST);
+    assert!(asked[3..].iter().all(|asked| asked.path.contains("&resourceVersion=10&")), "{:?}", fake.paths());
+    let begun = asked[3].at;
+    // What it missed comes at once, where there is something.
+    first.event("MODIFIED", &tls("12")).await;
+    let mut ends = [reflectors[0].next().await, reflectors[1].next().await];
+    ends.sort();
+    assert_eq!(ends, ["confirm", "set: 12 of uid-tls"]);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "a quiet one is confirmed after a while");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lesson_6_versions_that_go_back_are_told_and_everything_is_listed_again() {
+    // Seen at an event, at a bookmark, and when the server is asked where it is.
+    for case in 0..3 {
+        let (fake, reflect, feed, told) = synced("1000").await;
+        let (again, second) = Feed::new();
+        if case == 2 {
+            fake.push(secrets("50", &[]));
+        }
+        fake.push(second);
+        match case {
+            0 => feed.event("MODIFIED", &tls("40")).await,
+            1 => feed.bookmark("40").await,
+            _ => {
+                feed.cut().await;
+                told.expect(["failed: unreachable"]).await;
+            }
+        }
+        told.expect(["listing"]).await;
+        initial(&again, "51", &[tls("2")]).await;
+        told.expect(["went back: 1000 to 51", "replace: 2"]).await;
+        drop(reflect);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_stop_is_resumed_with_a_list_that_notices_lower_versions() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([watch]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", Some("900"));
+    initial(&feed, "10", &[tls("3")]).await;
+    told.expect(["listing", "went back: 900 to 10", "replace: 3"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_is_listed_anew_at_once_and_is_no_failure() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    let (again, second) = Feed::new();
+    fake.push(second);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let expired = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired"});
+    feed.event("ERROR", &expired).await;
+    initial(&again, "30", &[]).await;
+    told.expect(["listing", "replace: none"]).await;
+    // A server that does not know its own list's version is left alone for a while.
+    let asked = tokio::time::Instant::now();
+    let (_third, watch) = Feed::new();
+    fake.push(watch);
+    again.event("ERROR", &expired).await;
+    told.expect(["failed: expired", "listing"]).await;
+    assert!(asked.elapsed() >= Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_leads_to_a_new_list() {
+    let wrong = json!({"type": "ADDED", "object": pod("tls", "11")}).to_string().replace("metadata", "kind");
+    for line in ["nonsense".to_owned(), wrong] {
+        let (fake, reflect, feed, told) = synced("10").await;
+        let (again, second) = Feed::new();
+        fake.push(second);
+        feed.text(&format!("{line}\n")).await;
+        told.expect(["failed: decode", "listing"]).await;
+        initial(&again, "12", &[tls("12")]).await;
+        told.expect(["replace: 12"]).await;
+        drop(reflect);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_silence_leads_to_a_new_list() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    let (again, second) = Feed::new();
+    fake.push(second);
+    let asked = fake.until_asked(2).await;
+    assert!((150..152).contains(&(asked[1].at - asked[0].at).as_secs()));
+    feed.closed().await;
+    initial(&again, "12", &[]).await;
+    told.expect(["listing", "replace: none"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_respected_and_pauses_grow_to_the_limit() {
+    let fake = Fake::new([later(429, 9), later(503, 20)]);
+    for _ in 0..18 {
+        fake.push(status(503, "", ""));
+    }
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", None);
+    let asked = fake.until_asked(20).await;
+    let pauses: Vec<u64> = asked.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs()).collect();
+    assert!((9..=12).contains(&pauses[0]) && (20..=25).contains(&pauses[1]), "{pauses:?}");
+    assert!(pauses[10..].iter().all(|pause| (15..=30).contains(pause)), "{pauses:?}");
+    told.expect(["listing", "failed: throttled", "listing", "failed: server_error"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_403_just_after_a_pods_arrival_is_asked_again_and_not_told() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([status(403, "Forbidden", ""), status(403, "Forbidden", ""), watch]);
+    let client = fake.client(KubeOptions::default());
+    client.note_pod("web");
+    let reflect = client.reflector(ObjectKind::Secret);
+    let told = Told::of(&reflect, "tls", None);
+    initial(&feed, "10", &[tls("3")]).await;
+    told.expect(["listing", "listing", "listing", "replace: 3"]).await;
+    let asked = fake.asked();
+    assert!(asked[2].at - asked[0].at < Duration::from_secs(1));
+    // Of a pod that has been there for long, it is believed.
+    tokio::time::advance(Duration::from_secs(10)).await;
+    fake.push(status(403, "Forbidden", ""));
+    let other = Told::of(&reflect, "other", None);
+    other.expect(["listing", "failed: forbidden"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_closes_at_once_is_not_begun_in_a_loop() {
+    let (fake, _reflect, feed, _told) = synced("10").await;
+    for _ in 0..10 {
+        fake.push(secrets("10", &[tls("3")]));
+        fake.push(raw(""));
+    }
+    drop(feed);
+    let asked = fake.until_asked(20).await;
+    assert!(asked[19].at - asked[1].at > Duration::from_secs(30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lesson_2_lists_in_flight_are_bounded() {
+    let fake = Fake::default();
+    let reflect = reflect(&fake, KubeOptions { starts_in_flight: 3, ..KubeOptions::default() });
+    let all: Vec<Told> = (0..10).map(|index| Told::of(&reflect, &format!("s{index}"), None)).collect();
+    fake.until_asked(3).await;
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(fake.paths().len(), 3, "the first three hang");
+    // Whoever is dropped while it waits or lists makes room at once.
+    drop(all);
+    assert_eq!(reflect.kind(), ObjectKind::Secret);
+    reflect.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn lesson_2_many_that_are_dropped_at_once_hang_up_one_after_another() {
+    let fake = Fake::default();
+    let client = fake.client(KubeOptions::default());
+    let reflect = client.reflector(ObjectKind::Secret);
+    let mut all = Vec::new();
+    let mut feeds = Vec::new();
+    for index in 0..200 {
+        let (feed, watch) = Feed::new();
+        fake.push(watch);
+        all.push(Told::of(&reflect, &format!("s{index}"), None));
+        initial(&feed, "10", &[]).await;
+        feeds.push(feed);
+    }
+    for one in &all {
+        one.expect(["listing", "replace: none"]).await;
+    }
+    assert_eq!((client.stats().reflectors, client.stats().watches_open), (200, 200));
+    drop(all);
+    tokio::time::advance(Duration::from_millis(100)).await;
+    let early = client.stats().watches_open;
+    assert!(early > 100, "{early} are still open after a twentieth of the time");
+    until(|| client.stats().watches_open == 0).await;
+    assert_eq!(client.stats().reflectors, 0);
+    // One alone hangs up at once.
+    let (feed, watch) = Feed::new();
+    fake.push(watch);
+    let one = Told::of(&reflect, "one", None);
+    initial(&feed, "10", &[]).await;
+    one.expect(["listing", "replace: none"]).await;
+    let dropped = tokio::time::Instant::now();
+    drop(one.reflector);
+    feed.closed().await;
+    assert!(dropped.elapsed() < Duration::from_millis(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn lesson_18_no_task_outlives_its_owner() {
+    for stop in [true, false] {
+        let fake = Fake::default();
+        let client = fake.client(KubeOptions::default());
+        let reflect = client.reflector(ObjectKind::Secret);
+        let mut all = Vec::new();
+        let mut feeds = Vec::new();
+        for index in 0..20 {
+            let (feed, watch) = Feed::new();
+            fake.push(watch);
+            let told = Told::of(&reflect, &format!("s{index}"), None);
+            initial(&feed, "10", &[]).await;
+            told.expect(["listing", "replace: none"]).await;
+            all.push(told);
+            feeds.push(feed);
+        }
+        // One that waits for an answer, too.
+        all.push(Told::of(&reflect, "hanging", None));
+        fake.until_asked(21).await;
+        if stop {
+            reflect.stop().await;
+            assert_eq!((client.stats().reflectors, client.stats().watches_open), (0, 0));
+            let late = Told::of(&reflect, "late", None);
+            reflect.stop().await;
+            late.nothing_more();
+        } else {
+            drop(reflect);
+        }
+        for feed in &feeds {
+            feed.closed().await;
+        }
+        until(|| client.stats().reflectors == 0 && tokio::runtime::Handle::current().metrics().num_alive_tasks() <= 1)
+            .await;
+        drop(all);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_would_be_another_selector_is_refused() {
+    for name in ["", "a,b", "a=b", "a/b", "..", "a!"] {
+        let fake = Fake::default();
+        let reflect = reflect(&fake, KubeOptions::default());
+        let told = Told::of(&reflect, name, None);
+        let failed = told.events.try_recv().unwrap();
+        assert!(
+            matches!(&failed, Event::Failed(error) if matches!(**error, KubeError::InvalidName { .. })),
+            "{name:?}"
+        );
+        assert!(fake.paths().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_other_names_are_passed_over() {
+    let (_fake, _reflect, feed, told) = synced("10").await;
+    feed.event("ADDED", &secret("web", "other", "11")).await;
+    feed.event("DELETED", &secret("other", "tls", "12")).await;
+    feed.event("MODIFIED", &tls("13")).await;
+    told.expect(["set: 13 of uid-tls"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_is_reflected_by_one_watch() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([watch]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let (sink, events) = NamespaceSink::channel();
+    let _reflector = reflect.reflect_namespace("web", sink);
+    initial(&feed, "10", &[secret("web", "b", "7"), secret("web", "a", "3")]).await;
+    feed.event("MODIFIED", &secret("web", "a", "11")).await;
+    feed.event("DELETED", &secret("web", "b", "12")).await;
+    feed.bookmark("13").await;
+    let mut told = Vec::new();
+    until(|| {
+        told.extend(events.try_iter());
+        told.len() == 5
+    })
+    .await;
+    assert!(matches!(&told[..], [
+        NamespaceEvent::Listing,
+        NamespaceEvent::Replace(all),
+        NamespaceEvent::Set(set, _),
+        NamespaceEvent::Delete(deleted),
+        NamespaceEvent::Confirm,
+    ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b"));
+    assert!(fake.paths()[0].starts_with("/api/v1/namespaces/web/secrets?watch=true&"), "{:?}", fake.paths());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_namespace_has_is_counted_and_whether_it_may_be_watched_is_asked() {
+    let review = |allowed: bool| ok(&json!({"kind": "SelfSubjectAccessReview", "status": {"allowed": allowed}}));
+    let metadata = json!({"resourceVersion": "1", "remainingItemCount": 41});
+    let counted = json!({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": [{"metadata": {}}]});
+    let fake = Fake::new([ok(&counted), review(true), review(true), review(true), review(false), status(500, "", "")]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    assert_eq!(reflect.count("web").await.unwrap(), 42);
+    assert_eq!(fake.paths(), ["/api/v1/namespaces/web/secrets?limit=1"]);
+    assert!(reflect.may_watch("web").await);
+    assert!(!reflect.may_watch("web").await, "it may list and not watch");
+    assert!(!reflect.may_watch("web").await, "a review that fails is no permission");
+}
