@@ -6,8 +6,8 @@
 //!
 //! # Limits
 //!
-//! There is no kubelet: [`PodRunner`] runs pods of the API server on the runtime when a test says so. There is no
-//! scheduler and no controller either; pods name their node, and nothing is garbage collected.
+//! There is a kubelet only where a test asks for one; else [`PodRunner`] runs pods of the API server on the runtime when the
+//! test says so. There is no scheduler and no controller either; pods name their node, and nothing is garbage collected.
 //!
 //! It runs containers, so it needs root. Its examples are the tests of the `larder` crate.
 
@@ -15,6 +15,7 @@ pub mod audit;
 pub mod credentials;
 pub mod events;
 pub mod image;
+pub mod metrics;
 pub mod pods;
 pub mod pods_api;
 pub mod poll;
@@ -26,4 +27,4 @@ mod testbed;
 
 pub use pods::{PodRunner, RunningPod};
 pub use run_folder::RunFolder;
-pub use testbed::{Etcd, Options, Testbed};
+pub use testbed::{Containerd, Etcd, Options, Testbed};

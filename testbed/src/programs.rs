@@ -219,9 +219,53 @@ impl Package {
     }
 }
 
+/// The folder with the programs of Debian's package `containerd` (1.6), unpacked and not installed: nothing of it is started,
+/// and none of its programs is on anybody's `PATH`.
+///
+/// # Errors
+///
+/// When the package cannot be had or unpacked (that needs Debian or a relative).
+pub fn debians_containerd() -> Result<PathBuf> {
+    let cache = cache_folder()?;
+    let unpacked = cache.join("debian-containerd");
+    let programs = unpacked.join("usr/bin");
+    fs::create_dir_all(&cache)?;
+    let lock = File::create(cache.join("apt.lock"))?;
+    lock.lock()?;
+    if programs.exists() {
+        return Ok(programs);
+    }
+    let unfinished = cache.join(format!("debian-containerd.{}", std::process::id()));
+    fs::create_dir_all(&unfinished)?;
+    eprintln!("testbed: downloading Debian's containerd");
+    let download = ["download", "-qq", "containerd"];
+    // Without lists of packages, or with old ones, it is not found.
+    if apt_get_in(&unfinished, &download).is_err() {
+        apt_get(&["update", "-qq"])?;
+        apt_get_in(&unfinished, &download)?;
+    }
+    let mut files = fs::read_dir(&unfinished)?.flatten().map(|entry| entry.path());
+    let package =
+        files.find(|path| path.extension().is_some_and(|it| it == "deb")).context("no package was downloaded")?;
+    let contents = unfinished.join("contents");
+    let unpack =
+        Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&contents).status().context("run dpkg-deb")?;
+    if !unpack.success() {
+        bail!("dpkg-deb --extract {} failed: {unpack}", package.display());
+    }
+    fs::rename(&contents, &unpacked)?;
+    fs::remove_dir_all(&unfinished)?;
+    Ok(programs)
+}
+
 fn apt_get(arguments: &[&str]) -> Result<()> {
+    apt_get_in(Path::new("/"), arguments)
+}
+
+fn apt_get_in(folder: &Path, arguments: &[&str]) -> Result<()> {
     let result = Command::new("apt-get")
         .args(arguments)
+        .current_dir(folder)
         .env("DEBIAN_FRONTEND", "noninteractive")
         .stdin(Stdio::null())
         .output()

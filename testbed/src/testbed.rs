@@ -34,6 +34,16 @@ pub enum Etcd {
     Old,
 }
 
+/// Which container runtime the node has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Containerd {
+    /// 2.4, which has an event stream.
+    #[default]
+    Current,
+    /// Debian's 1.6, which has none.
+    Old,
+}
+
 /// What to bring up.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -41,6 +51,8 @@ pub struct Options {
     pub node_name: String,
     /// Which etcd. Default: the current one.
     pub etcd: Etcd,
+    /// Which container runtime. Default: the current one.
+    pub containerd: Containerd,
     /// The node's annotation `node.alpha.kubernetes.io/ttl`, in seconds; none by default.
     pub node_ttl: Option<u32>,
     /// Whether a kubelet runs beside it, as a living reference. Default: no; then [`PodRunner`] runs pods.
@@ -49,7 +61,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { node_name: "testbed".into(), etcd: Etcd::default(), node_ttl: None, kubelet: false }
+        Self {
+            node_name: "testbed".into(),
+            etcd: Etcd::default(),
+            containerd: Containerd::default(),
+            node_ttl: None,
+            kubelet: false,
+        }
     }
 }
 
@@ -66,7 +84,7 @@ pub struct Testbed {
     pods: PodRunner,
     crictl: PathBuf,
     kubectl: PathBuf,
-    ctr: PathBuf,
+    image_import: services::ImageImport,
     keep: bool,
 }
 
@@ -131,10 +149,7 @@ impl Testbed {
         let credentials = Credentials::at(&folder);
         let etcd = services::etcd(&run, options.etcd)?;
         let api_server = services::api_server(&run, &credentials)?;
-        let configuration = folder.join("containerd.toml");
-        fs::write(&configuration, services::containerd_configuration(&run, &Program::ContainerdShim.build()?))?;
-        let arguments = vec!["--config".into(), configuration.display().to_string()];
-        let containerd = Service::new("containerd", &folder, Program::Containerd.build()?, arguments, Vec::new());
+        let (containerd, image_import) = services::containerd(&run, options.containerd)?;
         let kubelet = options.kubelet.then(|| services::kubelet(&run, &credentials, &options.node_name)).transpose()?;
         let pods = PodRunner::new(&run.containerd_socket(), run.cgroup(), folder.join("pod-logs"))?;
         Ok(Self {
@@ -147,7 +162,7 @@ impl Testbed {
             pods,
             crictl: Program::Crictl.build()?,
             kubectl: Program::Kubectl.build()?,
-            ctr: Program::Ctr.build()?,
+            image_import,
             keep,
             run,
         })
@@ -198,10 +213,10 @@ impl Testbed {
         let unfinished = self.folder().join("images.tar.new");
         image::write_archive(&unfinished)?;
         let socket = self.run.containerd_socket();
-        let output = tokio::process::Command::new(&self.ctr)
+        let output = tokio::process::Command::new(&self.image_import.program)
             .args(["--namespace", "k8s.io", "--address"])
             .arg(&socket)
-            .args(["images", "import", "--local"])
+            .args(&self.image_import.arguments)
             .arg(&unfinished)
             .stdin(Stdio::null())
             .output()

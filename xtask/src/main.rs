@@ -6,6 +6,7 @@ mod differential;
 mod exit_latency;
 mod mutants;
 mod readme;
+mod relist_cost;
 mod shell;
 mod test;
 mod testbed;
@@ -40,6 +41,8 @@ enum Command {
     ExitLatency(exit_latency::Arguments),
     /// What each strategy costs the API server beside the kubelet's same one, and how stale its readers' answers are.
     ApiLoad(api_load::Arguments),
+    /// What a relist of a full node costs, and how soon all is known when everything has changed.
+    RelistCost(relist_cost::Arguments),
     /// What larder's caches and the kubelet's own take for the same work, side by side.
     Versus(versus::Arguments),
 }
@@ -63,6 +66,7 @@ fn run(command: Command) -> Result<()> {
         Command::Mutants(arguments) => mutants::run(&arguments),
         Command::ExitLatency(arguments) => exit_latency::run(&arguments),
         Command::ApiLoad(arguments) => api_load::run(&arguments),
+        Command::RelistCost(arguments) => relist_cost::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
     }
 }

@@ -22,6 +22,9 @@ use std::time::Duration;
 /// How long the kernel may take to end a killed process.
 const KILL_GRACE: Duration = Duration::from_secs(10);
 
+/// Where the sockets of the shims of containerd 1.6 are, whatever its configuration says.
+const SHIM_SOCKETS: &str = "/run/containerd/s/";
+
 /// Where a kubelet links to the logs of containers.
 const LOG_LINKS: &str = "/var/log/containers";
 
@@ -52,6 +55,7 @@ pub(super) fn sweep(folder: &Path, containerd_socket: &Path, cgroup: &str) -> Re
         remove_group(&group)?;
     }
     remove_log_links(folder);
+    remove_shim_sockets(folder);
     fs::remove_dir_all(folder)?;
     Ok(())
 }
@@ -160,6 +164,17 @@ fn remove_group(group: &Path) -> Result<()> {
         let _ = fs::remove_dir(parent);
     }
     Ok(())
+}
+
+/// containerd 1.6 has the sockets of its shims in one folder for all, and writes down their names in its own.
+fn remove_shim_sockets(folder: &Path) {
+    let shims = folder.join("containerd/state/io.containerd.runtime.v2.task/k8s.io");
+    for shim in fs::read_dir(shims).into_iter().flatten().flatten() {
+        let address = fs::read_to_string(shim.path().join("address")).unwrap_or_default();
+        if let Some(socket) = address.trim().strip_prefix("unix://").filter(|path| path.starts_with(SHIM_SOCKETS)) {
+            let _ = fs::remove_file(socket);
+        }
+    }
 }
 
 fn remove_log_links(folder: &Path) {

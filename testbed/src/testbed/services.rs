@@ -1,10 +1,10 @@
 //! What each service of a run is started with.
 
-use super::Etcd;
+use super::{Containerd, Etcd};
 use crate::credentials::Credentials;
 use crate::image;
 use crate::process::Service;
-use crate::programs::Program;
+use crate::programs::{Program, debians_containerd};
 use crate::run_folder::{Port, RunFolder};
 use anyhow::Result;
 use serde_json::json;
@@ -92,6 +92,8 @@ pub(super) fn kubelet(run: &RunFolder, credentials: &Credentials, node_name: &st
         // A developer's disk is often nearly full; that must not keep pods from running, nor remove the images.
         "evictionHard": { "memory.available": "10Mi" },
         "imageGCHighThresholdPercent": 100,
+        // A container that ends again and again is started again within a second, not within five minutes.
+        "crashLoopBackOff": { "maxContainerRestartPeriod": "1s" },
         "featureGates": { "PodsAPI": true, "EventedPLEG": true },
     });
     fs::create_dir_all(folder.join("static-pods"))?;
@@ -108,7 +110,75 @@ pub(super) fn kubelet(run: &RunFolder, credentials: &Credentials, node_name: &st
     Ok(Service::new("kubelet", folder, Program::Kubelet.build()?, arguments, Vec::new()))
 }
 
-pub(super) fn containerd_configuration(run: &RunFolder, shim: &Path) -> String {
+/// containerd, and how its own client is told to import an image.
+pub(super) fn containerd(run: &RunFolder, containerd: Containerd) -> Result<(Service, ImageImport)> {
+    let folder = run.path();
+    let (program, configuration, import) = match containerd {
+        Containerd::Current => {
+            let configuration = containerd_configuration(run, &Program::ContainerdShim.build()?);
+            let arguments = vec!["images", "import", "--local"];
+            (Program::Containerd.build()?, configuration, ImageImport { program: Program::Ctr.build()?, arguments })
+        }
+        Containerd::Old => {
+            let programs = debians_containerd()?;
+            let configuration = old_containerd_configuration(run, &programs.join("containerd-shim-runc-v2"));
+            let import = ImageImport { program: programs.join("ctr"), arguments: vec!["images", "import"] };
+            (programs.join("containerd"), configuration, import)
+        }
+    };
+    let file = folder.join("containerd.toml");
+    fs::write(&file, configuration)?;
+    let arguments = vec!["--config".into(), file.display().to_string()];
+    Ok((Service::new("containerd", folder, program, arguments, Vec::new()), import))
+}
+
+/// What imports an archive of images: the runtime's client and its arguments, before the archive's name.
+#[derive(Debug)]
+pub(super) struct ImageImport {
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<&'static str>,
+}
+
+fn old_containerd_configuration(run: &RunFolder, shim: &Path) -> String {
+    let folder = run.path().display();
+    let socket = run.containerd_socket();
+    let (socket, shim) = (socket.display(), shim.display());
+    let pause = image::PAUSE;
+    format!(
+        "version = 2
+root = '{folder}/containerd/root'
+state = '{folder}/containerd/state'
+imports = []
+
+[grpc]
+address = '{socket}'
+
+[ttrpc]
+address = '{socket}.ttrpc'
+
+[plugins.'io.containerd.internal.v1.opt']
+path = '{folder}/containerd/opt'
+
+[plugins.'io.containerd.grpc.v1.cri']
+sandbox_image = '{pause}'
+restrict_oom_score_adj = true
+
+[plugins.'io.containerd.grpc.v1.cri'.cni]
+bin_dir = '{folder}/cni/bin'
+conf_dir = '{folder}/cni/conf'
+
+[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+runtime_path = '{shim}'
+
+[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.runc.options]
+BinaryName = '/usr/sbin/runc'
+Root = '{folder}/runc'
+"
+    )
+}
+
+fn containerd_configuration(run: &RunFolder, shim: &Path) -> String {
     let folder = run.path().display();
     let socket = run.containerd_socket();
     let (socket, shim) = (socket.display(), shim.display());

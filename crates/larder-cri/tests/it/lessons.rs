@@ -22,7 +22,7 @@ async fn lesson_9_one_hung_inspection_harms_only_its_own_pod() {
         let (sandbox, app) = bench.pod(&uid);
         bench.until_state(&uid, "running").await;
         let wait = bench.cache.get_newer_than(uid.as_str().into(), bench.now());
-        let entry = tokio::time::timeout(Duration::from_secs(5), wait).await.expect("answered soon").unwrap();
+        let entry = tokio::time::timeout(SOON, wait).await.expect("answered").unwrap();
         assert!(entry.status().is_some());
         bench.containers().exit_container(&app, 0).unwrap();
         bench.until_state(&uid, "exited").await;

@@ -3,12 +3,13 @@
 //! - `events`: the event stream, and what can go wrong with it
 //! - `odd`: runtimes that answer oddly, as CRI-O by its protocol
 //! - `lessons`: what people ran into with the kubelet, each a test
-//! - `scale`: a full node, by the count of calls and the time
+//! - `scale`: a full node, by the count of calls
 //! - `faults`: after any sequence of faults, one relist later the cache is what the runtime is
 
 mod bench;
 mod events;
 mod faults;
 mod lessons;
+mod node;
 mod odd;
 mod scale;

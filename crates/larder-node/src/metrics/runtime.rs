@@ -12,6 +12,16 @@ use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Seconds from a quarter of a millisecond: what a runtime and larder need for one pod, finely enough to tell a median.
+const FINE_SECONDS: [f64; 20] = [
+    0.000_25, 0.000_5, 0.001, 0.001_5, 0.002, 0.002_5, 0.003, 0.004, 0.005, 0.006, 0.008, 0.010, 0.015, 0.020, 0.030,
+    0.050, 0.100, 0.250, 1.0, 10.0,
+];
+
+fn fine_histogram() -> Histogram {
+    Histogram::new(FINE_SECONDS)
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
     call: &'static str,
@@ -44,10 +54,10 @@ impl RuntimeMetrics {
         Self {
             clock,
             event_latency: seconds_histogram(),
-            event_answered: seconds_histogram(),
+            event_answered: fine_histogram(),
             events: Family::default(),
             waits: Family::default(),
-            calls: Family::new_with_constructor(seconds_histogram),
+            calls: Family::new_with_constructor(fine_histogram),
         }
     }
 

@@ -2,6 +2,7 @@ mod apart;
 mod evented;
 mod fake;
 mod faults;
+mod full;
 mod generic;
 mod single;
 mod waits;

@@ -1,11 +1,16 @@
 //! What happens to containers, on a simulated runtime.
 
 use crate::harness::{Daemon, LIMIT, larder, until};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
 use larder_testkit::cri_runtime::{Call, CriServer, SandboxSpec};
 use serde_json::Value;
+use std::path::Path;
 use std::process::Stdio;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStdout, Command};
 
 struct Place {
@@ -126,11 +131,19 @@ async fn a_wait_for_a_change_ends_with_the_change_and_asks_the_runtime_nothing_b
     let inspected = place.cri.calls(Call::ContainerStatus).made;
     assert!(inspected <= 4, "{inspected}");
 
-    let target = format!("{path}?changedAfter={modified}&timeout=30s");
-    let wait = place.daemon.get(&target);
     let exit = async { place.cri.containers().exit_container(&app, 3).unwrap() };
-    let (answer, ()) = tokio::join!(wait, exit);
-    assert_eq!(answer.json()["status"]["containers"][0]["exitCode"], 3);
+    let wait = async {
+        loop {
+            let target = format!("{path}?changedAfter={modified}&timeout=30s");
+            let answer = place.daemon.get(&target).await.json();
+            // On a slow machine, an inspection that has found nothing may come in between.
+            if answer["status"]["containers"][0]["exitCode"] == 3 {
+                return target;
+            }
+            answer["modifiedAt"].as_str().unwrap().clone_into(&mut modified);
+        }
+    };
+    let (target, ()) = tokio::join!(wait, exit);
     // A wait for what has changed already is answered at once.
     assert_eq!(place.daemon.get(&target).await.code, 200);
     let both = format!("{path}?changedAfter={modified}&newerThan={modified}");
@@ -149,4 +162,164 @@ async fn without_events_the_runtime_is_listed_every_second() {
     })
     .await;
     assert_eq!(place.cri.calls(Call::GetContainerEvents).made, 0);
+}
+
+/// A client of `/larder/v1/events?watch=true` that reads only when it is told to.
+struct Follower {
+    body: Incoming,
+    /// What has been read of a line that has not ended.
+    rest: Vec<u8>,
+    events: usize,
+    missed: u64,
+    gaps: usize,
+    /// The pods that came after the last gap.
+    pods: Vec<Value>,
+    is_synced: bool,
+}
+
+impl Follower {
+    /// Heard by the daemon, and with nothing read.
+    async fn new(socket: &Path) -> Self {
+        let stream = TokioIo::new(UnixStream::connect(socket).await.unwrap());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        // Ends with the connection.
+        tokio::spawn(connection);
+        let request = http::Request::get("/larder/v1/events?watch=true").header("host", "larder");
+        let answer = sender.send_request(request.body(Empty::<bytes::Bytes>::new()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let body = answer.into_body();
+        Self { body, rest: Vec::new(), events: 0, missed: 0, gaps: 0, pods: Vec::new(), is_synced: true }
+    }
+
+    /// Reads until so many events have been told of, or as missed.
+    async fn read(&mut self, events: usize) {
+        let read = async {
+            while self.events + usize::try_from(self.missed).unwrap() < events || !self.is_synced {
+                let frame = self.body.frame().await.expect("the daemon goes on").expect("and the connection");
+                self.rest.extend_from_slice(&frame.into_data().expect("data"));
+                while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                    let line: Vec<u8> = self.rest.drain(..=end).collect();
+                    self.take(serde_json::from_slice(&line).expect("a line of JSON"));
+                }
+            }
+        };
+        let read = tokio::time::timeout(LIMIT, read).await;
+        assert!(read.is_ok(), "{} events and {} missed of {events}", self.events, self.missed);
+        assert_eq!(self.events + usize::try_from(self.missed).unwrap(), events);
+    }
+
+    fn take(&mut self, mut line: Value) {
+        match line["type"].as_str() {
+            Some("event") => self.events += 1,
+            Some("gap") => {
+                self.missed += line["missed"].as_u64().expect("how many");
+                self.gaps += 1;
+                self.pods.clear();
+                self.is_synced = false;
+            }
+            Some("pod") => self.pods.push(line["pod"].take()),
+            Some("synced") => self.is_synced = true,
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_is_told_how_much_it_missed_and_what_is_and_holds_up_nobody() {
+    const PODS: usize = 4;
+    const CONTAINERS: usize = 300;
+    // That many are kept for whoever comes, or has not read them.
+    const KEPT: usize = 1024;
+    // Where they come from is no matter here; a relist for each of the runtime's would take long.
+    let place = Place::start(&["--events", "off"]).await;
+    let mut sandboxes = Vec::new();
+    for pod in 0..PODS {
+        let sandbox =
+            place.cri.containers().run_sandbox(&SandboxSpec::new("shop", &format!("p{pod}"), &format!("u{pod}")));
+        for n in 0..CONTAINERS {
+            // Long names, so that a connection's buffers do not hold many.
+            let id = place.cri.containers().create_container(&sandbox, &format!("{n:0>200}"), "shop/web:1").unwrap();
+            place.cri.containers().start_container(&id).unwrap();
+        }
+        sandboxes.push(sandbox);
+    }
+    until("all containers run", || async {
+        let metrics = place.daemon.get("/metrics").await.text;
+        metrics.contains(&format!("larder_containers{{state=\"running\"}} {}\n", PODS * CONTAINERS)).then_some(())
+    })
+    .await;
+
+    let mut slow = Follower::new(&place.daemon.socket()).await;
+    let mut quick = Follower::new(&place.daemon.socket()).await;
+    quick.read(KEPT).await;
+    let mut told = KEPT;
+    for sandbox in sandboxes {
+        place.cri.containers().remove_sandbox(&sandbox).unwrap();
+        // Of each container, and of the sandbox, that it died and that it was removed. Fewer than are kept, so that whoever
+        // reads misses none.
+        told += 2 * (CONTAINERS + 1);
+        quick.read(told).await;
+    }
+    assert_eq!((quick.gaps, quick.missed), (0, 0));
+
+    // It goes on from the state that comes with the gap.
+    slow.read(told).await;
+    assert!(slow.missed > 0 && slow.gaps > 0, "{} of {told} events", slow.events);
+    let names: Vec<&str> = slow.pods.iter().map(|pod| pod["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["web"], "what is there now");
+    place.run("app");
+    slow.read(told + 1).await;
+    let metrics = place.daemon.get("/metrics").await.text;
+    let discarded = format!("larder_pleg_discard_events_total {}\n", slow.missed);
+    assert!(metrics.contains(&discarded), "{discarded} in {metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happens_to_events_and_waits_is_measured() {
+    let place = Place::start(&[]).await;
+    until("the events are followed", || async { (place.cri.event_streams() == 1).then_some(()) }).await;
+    let app = place.run("app");
+    let path = "/larder/v1/pods/uid-web/status";
+    let wait = place.daemon.get(&format!("{path}?newerThan=2020-01-01T00:00:00Z&timeout=30s")).await;
+    assert_eq!(wait.code, 200);
+    let late = place.daemon.get(&format!("{path}?newerThan=2999-01-01T00:00:00Z&timeout=10ms")).await;
+    assert_eq!(late.code, 504);
+    place.cri.containers().exit_container(&app, 3).unwrap();
+    until("the events are answered", || async {
+        let metrics = place.daemon.get("/metrics").await.text;
+        // All of these, each with how often at the least.
+        let wanted = [
+            ("larder_runtime_event_stream_open", 1),
+            ("larder_runtime_event_streams_opened_total", 1),
+            ("larder_runtime_events_total", 3),
+            ("larder_runtime_events_by_kind_total{kind=\"created\"}", 1),
+            ("larder_runtime_events_by_kind_total{kind=\"started\"}", 1),
+            ("larder_runtime_events_by_kind_total{kind=\"stopped\"}", 1),
+            ("larder_evented_pleg_connection_latency_seconds_count", 3),
+            ("larder_pleg_event_answer_duration_seconds_count", 1),
+            ("larder_pleg_pod_relists_total", 1),
+            ("larder_pleg_inspections_total", 1),
+            ("larder_pod_status_waits_total{reason=\"deadline\"}", 1),
+            ("larder_cri_call_duration_seconds_count{call=\"ContainerStatus\",result=\"ok\"}", 1),
+        ];
+        let has = |(name, least): (&str, u64)| {
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.is_some_and(|value| value.parse().is_ok_and(|value: u64| value >= least))
+        };
+        wanted.into_iter().all(has).then_some(())
+    })
+    .await;
+    let metrics = place.daemon.get("/metrics").await.text;
+    for none in
+        ["larder_runtime_event_streams_lost_total", "larder_pleg_discard_events_total", "larder_pleg_queue_depth"]
+    {
+        assert!(metrics.contains(&format!("\n{none} 0\n")), "{none} in {metrics}");
+    }
+    // Lost with the runtime, and counted.
+    place.cri.cut_events();
+    until("the loss is counted", || async {
+        let metrics = place.daemon.get("/metrics").await.text;
+        metrics.contains("\nlarder_runtime_event_streams_lost_total 1\n").then_some(())
+    })
+    .await;
 }

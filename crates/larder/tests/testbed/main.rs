@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `objects.rs` | what pods refer to is served, refreshed, fetched for a new pod, and refused otherwise |
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
+//! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
 //! | `start.rs` | starting with what cannot work, and ending |
 //!
@@ -13,6 +14,7 @@
 
 mod cluster;
 mod daemon;
+mod kubelet;
 mod objects;
 mod outage;
 mod runtime;

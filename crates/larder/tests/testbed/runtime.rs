@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, NAMESPACE, container};
 use crate::daemon::Daemon;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use larder_testbed::poll::until;
-use larder_testbed::{Options, Testbed};
+use larder_testbed::{Containerd, Options, Testbed};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -33,14 +33,31 @@ fn find<'a>(status: &'a Value, id: &str) -> &'a Value {
 #[tokio::test]
 async fn an_exit_with_code_3_ends_a_wait_within_the_relist_period_with_the_runtimes_times() {
     let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    an_exit_with_code_3_ends_a_wait(&testbed, &Cluster::new(&testbed).await).await;
+}
+
+#[tokio::test]
+async fn debians_containerd_has_no_events_which_is_said_once_and_its_containers_are_followed_all_the_same() {
+    let options = Options { containerd: Containerd::Old, ..Options::default() };
+    let testbed = Testbed::start(options).await.expect("testbed");
+    assert!(testbed.pods().version().await.expect("it answers").starts_with("containerd 1.6"));
     let cluster = Cluster::new(&testbed).await;
+    let daemon = an_exit_with_code_3_ends_a_wait(&testbed, &cluster).await;
+    a_restart_is_another_instance(&testbed, &cluster, &daemon).await;
+    let (_, log) = daemon.terminate();
+    assert_eq!(log.matches("the container runtime has no events").count(), 1, "{log}");
+    assert!(!log.contains("event stream is lost"), "{log}");
+}
+
+/// With larder started while the container runs.
+async fn an_exit_with_code_3_ends_a_wait(testbed: &Testbed, cluster: &Cluster) -> Daemon {
     // It ends when the test says so: as its own first process it gets the signal of a stop, and decides what to do.
     let command = "trap 'exit 3' TERM; while true; do sleep 0.1 & wait; done";
     let pod = cluster.create_pod("task", json!({ "containers": [container("main", command)] })).await;
     let running = testbed.pods().run(&pod).await.expect("runs");
     let id = &running.containers["main"];
     let uid = pod.metadata.uid.as_deref().expect("uid");
-    let daemon = Daemon::start(&testbed).await;
+    let daemon = Daemon::start(testbed).await;
     let path = format!("/larder/v1/pods/{uid}/status");
     let started = until("it runs", LIMIT, async || {
         let answer = daemon.get(&path).await;
@@ -74,17 +91,22 @@ async fn an_exit_with_code_3_ends_a_wait_within_the_relist_period_with_the_runti
     let row = table.lines().find(|line| line.contains("task")).unwrap_or_else(|| panic!("no row in:\n{table}"));
     let words: Vec<&str> = row.split_whitespace().collect();
     assert!(words.iter().any(|word| word.eq_ignore_ascii_case("exited")) && words.contains(&"3"), "{table}");
+    daemon
 }
 
 #[tokio::test]
 async fn a_restart_is_the_same_container_with_another_instance() {
     let testbed = Testbed::start(Options::default()).await.expect("testbed");
     let cluster = Cluster::new(&testbed).await;
+    let daemon = Daemon::start(&testbed).await;
+    a_restart_is_another_instance(&testbed, &cluster, &daemon).await;
+}
+
+async fn a_restart_is_another_instance(testbed: &Testbed, cluster: &Cluster, daemon: &Daemon) {
     let pod = cluster.create_pod("flaky", json!({ "containers": [container("main", "exit 7")] })).await;
     let mut running = testbed.pods().run(&pod).await.expect("runs");
     let uid = pod.metadata.uid.as_deref().expect("uid").to_owned();
     let first = running.containers["main"].clone();
-    let daemon = Daemon::start(&testbed).await;
     let path = format!("/larder/v1/pods/{uid}/status");
     let exited = until("the first instance has ended", LIMIT, async || {
         let answer = daemon.get(&path).await.body;

@@ -9,6 +9,7 @@ use larder_pod_status::{Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,7 @@ pub(super) enum Called {
 }
 
 type Hook = Box<dyn Fn(&Called) + Send>;
+type Latency = Box<dyn Fn(&Called) -> Duration + Send>;
 
 #[derive(Default)]
 struct State {
@@ -30,6 +32,7 @@ struct State {
     inspecting: usize,
     most_inspecting: usize,
     hook: Option<Hook>,
+    latency: Option<Latency>,
 }
 
 #[derive(Default)]
@@ -72,6 +75,11 @@ impl FakeRuntime {
         self.state.lock().hook = Some(Box::new(hook));
     }
 
+    /// Has each call take so long.
+    pub(super) fn set_latency(&self, latency: impl Fn(&Called) -> Duration + Send + 'static) {
+        self.state.lock().latency = Some(Box::new(latency));
+    }
+
     /// The calls since this was last asked.
     pub(super) fn take_called(&self) -> Vec<Called> {
         std::mem::take(&mut self.state.lock().called)
@@ -90,15 +98,20 @@ impl FakeRuntime {
     }
 
     async fn begin(&self, call: Called, uid: Option<&PodUid>) -> Result<(), RuntimeError> {
-        {
+        let latency = {
             let mut state = self.state.lock();
             if let Some(hook) = &state.hook {
                 hook(&call);
             }
+            let latency = state.latency.as_ref().map(|latency| latency(&call));
             state.called.push(call);
-        }
+            latency
+        };
         // A point where a test can cut the relist short.
         tokio::task::yield_now().await;
+        if let Some(latency) = latency {
+            tokio::time::sleep(latency).await;
+        }
         loop {
             let changed = self.changed.notified();
             if !self.state.lock().hanging.contains(&uid.cloned()) {
