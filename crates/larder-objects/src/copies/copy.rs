@@ -73,7 +73,7 @@ pub(super) enum Settled<E> {
     Older,
     /// The source could not say.
     Failed(Arc<E>),
-    /// The reflector said something else meanwhile, and the order cannot be told.
+    /// The reflector said something else meanwhile: readers look again.
     Again,
 }
 
@@ -240,12 +240,20 @@ impl<O: Object> Copy<O> {
             self.verify(consistent, began);
             return (Settled::Done { went_back: lower && undisturbed }, displaced);
         }
-        if self.object().is_some() == object.is_some() || !consistent {
+        let same = match (self.object(), &object) {
+            (Some(held), Some(new)) => version(new) == version(held),
+            (held, new) => held.is_none() && new.is_none(),
+        };
+        if same || self.object().is_some() == object.is_some() {
             // The reflector has brought what is at least as new.
             self.verify(consistent, began);
+        } else if consistent {
+            self.doubt(moment);
+        }
+        if same {
+            (self.at, self.source) = (moment.at, source);
             return (Settled::Done { went_back: false }, object);
         }
-        self.doubt(moment);
         (Settled::Again, object)
     }
 

@@ -243,6 +243,8 @@ where
         }
         if matches!(item.watch, Watch::Own(_) | Watch::Off | Watch::Idle(_)) {
             after.handles.extend(item.unlink(Watch::Held, self.base));
+            // Those who wait for its reflector need not any more.
+            after.wakers.extend(item.wake_all());
             self.publish(key, item, None::<&LinkOf<F, R>>, after);
         }
     }

@@ -6,10 +6,16 @@
 //! - [`state_machine`]: random operations on both
 //! - [`ttl_store`]: what the documentation promises, one test a promise
 //! - [`kubelet_scenarios`]: the counterparts of `cache_based_manager_test.go`
+//! - [`source`]: reflectors and fetches that do as the test says
+//! - [`watch_store`]: what the watch store promises, and the counterparts of `watch_based_manager_test.go`
+//! - [`auto_store`]: what the adaptive store promises
+//! - [`truth`]: both stores that watch, against a simulated API server whose history is known
 //! - [`pod_references`]: each way that a pod refers to an object
 //! - [`threads`]: real threads on the store as it is built for use
 //! - [`interleavings`]: threads under chosen schedules, with `--cfg shuttle`
 
+#[cfg(not(shuttle))]
+mod auto_store;
 #[cfg(not(shuttle))]
 mod harness;
 #[cfg(shuttle)]
@@ -21,8 +27,14 @@ mod model;
 #[cfg(all(not(shuttle), feature = "k8s"))]
 mod pod_references;
 #[cfg(not(shuttle))]
+mod source;
+#[cfg(not(shuttle))]
 mod state_machine;
 #[cfg(not(shuttle))]
 mod threads;
 #[cfg(not(shuttle))]
+mod truth;
+#[cfg(not(shuttle))]
 mod ttl_store;
+#[cfg(not(shuttle))]
+mod watch_store;
