@@ -2,7 +2,7 @@
 
 use crate::error::{KubeError, causes};
 use crate::options::KubeOptions;
-use crate::pool::{Dial, Pool, Transport};
+use crate::pool::{Connections, Dial, Endpoint, Pool, Transport};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -160,6 +160,35 @@ pub(crate) fn credentials(error: &AuthError) -> String {
 
 /// The service that requests go through: base address, credentials and headers before the connections.
 fn client(config: &Config, options: &KubeOptions, transport: &Transport) -> Result<kube::Client, kube::Error> {
+    let pool = transport.pool(endpoint(config), || pool(config, options, transport))?;
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_request(|mut request: http::Request<Body>| {
+            let agent = HeaderValue::from_static(concat!("larder/", env!("CARGO_PKG_VERSION")));
+            request.headers_mut().insert(USER_AGENT, agent);
+            request
+        })
+        .map_err(BoxError::from)
+        .service(pool);
+    Ok(kube::Client::new(service, config.default_namespace.clone()))
+}
+
+/// What makes connections interchangeable; none where they depend on who opened them, by a client certificate, which a
+/// credential plugin may give too.
+fn endpoint(config: &Config) -> Option<Endpoint> {
+    let user = &config.auth_info;
+    let certified = user.client_certificate.is_some() || user.client_certificate_data.is_some() || user.exec.is_some();
+    (!certified).then(|| Endpoint {
+        url: config.cluster_url.clone(),
+        authorities: config.root_cert.clone(),
+        server_name: config.tls_server_name.clone(),
+        trusts_anyone: config.accept_invalid_certs,
+    })
+}
+
+fn pool(config: &Config, options: &KubeOptions, transport: &Transport) -> Result<Connections, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -179,19 +208,8 @@ fn client(config: &Config, options: &KubeOptions, transport: &Transport) -> Resu
         Some(name) => Some((config.rustls_client_config()?, name)),
         None => None,
     };
-    let pool = Pool::new(Dial::new(tcp, tls, config.cluster_url.clone(), options), http1, options, transport);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_request(|mut request: http::Request<Body>| {
-            let agent = HeaderValue::from_static(concat!("larder/", env!("CARGO_PKG_VERSION")));
-            request.headers_mut().insert(USER_AGENT, agent);
-            request
-        })
-        .map_err(BoxError::from)
-        .service(pool);
-    Ok(kube::Client::new(service, config.default_namespace.clone()))
+    let dial = Dial::new(tcp, tls, config.cluster_url.clone(), options);
+    Ok(Connections::new(Pool::new(dial, http1, options, transport)))
 }
 
 /// The name that the server's certificate must have; none for a server without TLS, and for a name that cannot be one, of

@@ -52,6 +52,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt};
 
 mod connection;
@@ -68,10 +69,24 @@ const HTTP1_TIME: Duration = Duration::from_mins(10);
 /// How often a request is sent anew because the connection ended before it had been sent.
 const ATTEMPTS: usize = 3;
 
+/// The connections of a pool, of whatever type it is.
+pub(crate) type Connections = BoxCloneSyncService<Request<Body>, Response<Answer>, BoxError>;
+
+/// What makes connections to a server interchangeable.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) url: Uri,
+    pub(crate) authorities: Option<Vec<Vec<u8>>>,
+    pub(crate) server_name: Option<String>,
+    pub(crate) trusts_anyone: bool,
+}
+
 /// What all pools of a client share, the one of before a renewal of the credentials too.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Transport {
     pub(crate) counters: Arc<Counters>,
+    /// The last pool that any credentials may use.
+    last: Arc<Mutex<Option<(Endpoint, Connections)>>>,
     /// Cancelled when the client goes, which ends the connections' tasks.
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -79,7 +94,24 @@ pub(crate) struct Transport {
 
 impl Transport {
     pub(crate) fn new() -> Self {
-        Self { counters: Arc::default(), stop: CancellationToken::new(), tasks: TaskTracker::new() }
+        let (counters, last) = (Arc::default(), Arc::default());
+        Self { counters, last, stop: CancellationToken::new(), tasks: TaskTracker::new() }
+    }
+
+    /// The pool to an endpoint, so that watches stay where they are when a token is renewed; a new one for none.
+    pub(crate) fn pool<E>(
+        &self,
+        endpoint: Option<Endpoint>,
+        make: impl FnOnce() -> Result<Connections, E>,
+    ) -> Result<Connections, E> {
+        let mut last = self.last.lock();
+        match (&*last, &endpoint) {
+            (Some((same, pool)), Some(endpoint)) if same == endpoint => return Ok(pool.clone()),
+            _ => {}
+        }
+        let pool = make()?;
+        *last = endpoint.map(|endpoint| (endpoint, pool.clone()));
+        Ok(pool)
     }
 
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {

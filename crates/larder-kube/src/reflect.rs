@@ -11,8 +11,8 @@
 //!   listed again.
 //! - *No false freshness*: what is held counts as current while its watch is open and its connection brings signs of life,
 //!   which is told every few seconds ([`ReflectorSink::confirm`]); over HTTP/1.1, when a bookmark comes. It counts as stale
-//!   from when the watch fails or its connection has been silent for [`KubeOptions::ping_interval`](crate::KubeOptions) and
-//!   5 s more. A watch that goes on after an outage confirms nothing until it has brought something, or has been open and
+//!   from when the watch fails or its connection has been silent for one and a half times
+//!   [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval), which is noticed within twice that: 10 s. A watch that goes on after an outage confirms nothing until it has brought something, or has been open and
 //!   quiet for a second, in which it brings what has happened meanwhile.
 //! - *Versions that go back are noticed*, as after a restore of etcd: by an event or bookmark older than the one before,
 //!   and by the version that the server is at, for which one reflector asks after an outage before any goes on from an old

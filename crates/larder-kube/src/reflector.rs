@@ -14,7 +14,7 @@
 //!
 //! # Limits
 //!
-//! Lists are pages of JSON. It holds one connection.
+//! Lists are pages of JSON. It holds one watch.
 //!
 //! # Cancel safety
 //!

@@ -10,8 +10,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How much longer than the interval of PINGs a connection may bring nothing before what it carries counts as stale.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long the answer to a PING may take at least before what the connection carries counts as stale. It is half of the
+/// interval where that is longer: looked at twice in an interval, silence is noticed within two of them.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The reflectors whose watches are open and have caught up: at most as many as run.
 pub(super) struct Pulse {
@@ -57,11 +58,12 @@ impl Pulse {
     /// Looks at them for ever, twice in the interval of PINGs.
     pub(super) async fn beat(&self, client: &KubeClient) -> Infallible {
         let mut ticks = tokio::time::interval(self.interval / 2);
+        let patience = self.interval + GRACE.max(self.interval / 2);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             for watched in self.open.lock().watches.values_mut() {
-                watched.look(client, self.interval + GRACE);
+                watched.look(client, patience);
             }
         }
     }

@@ -2,10 +2,14 @@
 
 use crate::server::{connect, start, start_with, until};
 use larder_kube::{KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
-use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, Reflect, ReflectorEvent, ReflectorSink};
+use larder_objects::{
+    Fetch, FetchError, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent,
+    ReflectorSink,
+};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
 use larder_testkit::objects::{config_map, pod};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -301,6 +305,68 @@ async fn a_rotated_token_takes_effect_without_a_restart() {
     server.cut_connections();
     change(&server, "env", "second");
     follower.up_to_date(&server, "env").await;
+}
+
+#[tokio::test]
+async fn a_renewed_token_leaves_watches_and_connections_where_they_are() {
+    let server = start().await;
+    change(&server, "env", "first");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("kubeconfig");
+    let old = server.add_user(User::admin());
+    server.write_kubeconfig(&path, &old).unwrap();
+    let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
+    let reflect = client.reflector(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflect, "env");
+    follower.up_to_date(&server, "env").await;
+    server.write_kubeconfig(&path, &server.add_user(User::admin())).unwrap();
+    assert!(server.expire_token(&old));
+    let key = ObjectKey::new("shop", "env");
+    client.fetcher(ObjectKind::ConfigMap).fetch(&key, ReadKind::Consistent).await.unwrap();
+    change(&server, "env", "second");
+    follower.up_to_date(&server, "env").await;
+    let stats = client.stats();
+    assert_eq!((stats.connections_opened, stats.watches_begun, stats.failures), (1, 1, 0), "{stats:?}");
+}
+
+#[tokio::test]
+async fn a_namespace_is_counted_asked_for_and_followed() {
+    let server = start().await;
+    let client = connect(&server, options()).await;
+    let reflect = client.reflector(ObjectKind::ConfigMap);
+    for name in ["a", "b", "c"] {
+        change(&server, name, "first");
+    }
+    assert_eq!(reflect.count("shop").await.unwrap(), 3);
+    assert_eq!(reflect.count("empty").await.unwrap(), 0);
+    assert!(reflect.may_watch("shop").await);
+    let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let told = Arc::clone(&names);
+    let sink = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, KubeError>| {
+        let mut names = told.lock();
+        match event {
+            NamespaceEvent::Replace(all) => *names = all.into_iter().map(|(name, _)| name).collect(),
+            NamespaceEvent::Set(name, _) => drop(names.insert(name)),
+            NamespaceEvent::Delete(name) => drop(names.remove(&name)),
+            _ => {}
+        }
+    });
+    let _reflector = reflect.reflect_namespace("shop", sink);
+    let has = |expected: &[&str]| names.lock().iter().eq(expected);
+    until(|| has(&["a", "b", "c"])).await;
+    server.store().delete(Kind::ConfigMap, "shop", "b").unwrap();
+    change(&server, "d", "first");
+    until(|| has(&["a", "c", "d"])).await;
+    server.cut_connections();
+    server.store().delete(Kind::ConfigMap, "shop", "a").unwrap();
+    until(|| has(&["c", "d"])).await;
+
+    // A node may not.
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("kubeconfig");
+    server.write_kubeconfig(&path, &server.add_user(User::node("n1"))).unwrap();
+    let node = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap().reflector(ObjectKind::ConfigMap);
+    assert!(!node.may_watch("shop").await && node.count("shop").await.unwrap_err().is_forbidden());
 }
 
 #[tokio::test]
