@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
 use tokio::time::Instant;
+use zeroize::{Zeroize, Zeroizing};
 
 /// A watch that ends so much before its time, or more, has been ended by the server for reasons of its own.
 const EARLY: Duration = Duration::from_secs(5);
@@ -107,10 +108,10 @@ struct PageMeta<'a> {
     continue_: Borrowed<'a>,
 }
 
-/// One event of a watch. The bytes are the object's JSON.
+/// One event of a watch. The bytes are the object's JSON, and are overwritten when they are dropped.
 pub(crate) enum Event {
-    Set(Bytes),
-    Deleted(Bytes),
+    Set(Zeroizing<Vec<u8>>),
+    Deleted(Zeroizing<Vec<u8>>),
     Bookmark {
         /// The version up to which everything has been told.
         version: String,
@@ -197,11 +198,13 @@ impl Watch {
     /// Cancel safe: what has been read stays in the buffer.
     pub(crate) async fn next(&mut self, patience: Duration) -> Result<Result<Event, End>, KubeError> {
         loop {
-            if let Some(line) = self.line()? {
+            if let Some(mut line) = self.line()? {
                 if line.iter().all(u8::is_ascii_whitespace) {
                     continue;
                 }
-                return self.event(&line).map(Ok);
+                let event = self.event(&line);
+                line.zeroize();
+                return event.map(Ok);
             }
             let frame = match tokio::time::timeout(patience, self.body.frame()).await {
                 Err(_) => return Ok(Err(End::Idle)),
@@ -215,16 +218,28 @@ impl Watch {
                 Ok(Some(Ok(frame))) => frame,
             };
             if let Ok(data) = frame.into_data() {
-                self.buffer.extend_from_slice(&data);
+                self.keep(&data);
             }
         }
     }
 
+    /// Grown by hand: what the buffer grows out of is overwritten too.
+    fn keep(&mut self, data: &[u8]) {
+        if data.len() > self.buffer.capacity() - self.buffer.len() {
+            let room = (self.buffer.len() + data.len()).max(self.buffer.len().saturating_mul(2));
+            let mut larger = BytesMut::with_capacity(room);
+            larger.extend_from_slice(&self.buffer);
+            self.buffer.zeroize();
+            self.buffer = larger;
+        }
+        self.buffer.extend_from_slice(data);
+    }
+
     /// A whole line, if the buffer has one.
-    fn line(&mut self) -> Result<Option<Bytes>, KubeError> {
+    fn line(&mut self) -> Result<Option<BytesMut>, KubeError> {
         let found = self.buffer.iter().skip(self.searched).position(|byte| *byte == b'\n');
         if let Some(at) = found {
-            let line = self.buffer.split_to(self.searched + at + 1).freeze();
+            let line = self.buffer.split_to(self.searched + at + 1);
             self.searched = 0;
             if self.buffer.is_empty() {
                 // Gives the memory of a large event back while nothing happens.
@@ -241,7 +256,7 @@ impl Watch {
         Ok(None)
     }
 
-    fn event(&self, line: &Bytes) -> Result<Event, KubeError> {
+    fn event(&self, line: &[u8]) -> Result<Event, KubeError> {
         #[derive(Deserialize)]
         struct Wire<'a> {
             #[serde(borrow, rename = "type")]
@@ -271,8 +286,8 @@ impl Watch {
         let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(line).map_err(|error| bad(error.into()))?;
         let object = wire.object.get().as_bytes();
         match wire.type_.0.as_ref() {
-            "ADDED" | "MODIFIED" => Ok(Event::Set(line.slice_ref(object))),
-            "DELETED" => Ok(Event::Deleted(line.slice_ref(object))),
+            "ADDED" | "MODIFIED" => Ok(Event::Set(Zeroizing::new(object.to_vec()))),
+            "DELETED" => Ok(Event::Deleted(Zeroizing::new(object.to_vec()))),
             "BOOKMARK" => {
                 let bookmark: Bookmark<'_> = serde_json::from_slice(object).map_err(|error| bad(error.into()))?;
                 let Strict(meta) = bookmark.metadata;
@@ -282,6 +297,12 @@ impl Watch {
             "ERROR" => Err(refusal(&self.target, 200, None, object, self.client.options().retry_after_max)),
             _ => Err(bad(DecodeProblem::Other { field: "type", wants: "an event's" })),
         }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.buffer.zeroize();
     }
 }
 

@@ -17,6 +17,9 @@
 //!   error for all its requests where nothing has come for
 //!   [`KubeOptions::dead_link_timeout`](crate::KubeOptions::dead_link_timeout). One that had brought nothing when a request
 //!   was given up on gets no new ones until it does, so that only the first reader pays for it.
+//! - *Failures are shared*: whoever waits for a connection that cannot be opened gets that failure, and so do those who come
+//!   within a pause after it, which grows from 100 ms to a second. However many ask, a server that is away is knocked at about
+//!   once a second.
 //! - *Sent once*: a request is repeated only where it had not been sent, because the connection was just ending.
 //!
 //! # Limits
@@ -34,6 +37,7 @@
 //! One, over the list of connections, never held over an `.await`. The counts of a connection's requests are atomics,
 //! which only grow under that lock.
 
+use crate::backoff::Backoff;
 use crate::options::KubeOptions;
 use crate::stats::Counters;
 use bytes::Bytes;
@@ -65,6 +69,10 @@ use dial::Dialed;
 
 /// How long HTTP/1.1 is spoken before HTTP/2 is tried again.
 const HTTP1_TIME: Duration = Duration::from_mins(10);
+
+/// The pauses after a connection that could not be opened.
+const DIAL_INITIAL: Duration = Duration::from_millis(100);
+const DIAL_MAX: Duration = Duration::from_secs(1);
 
 /// How often a request is sent anew because the connection ended before it had been sent.
 const ATTEMPTS: usize = 3;
@@ -143,7 +151,6 @@ struct Limits {
     connections: usize,
 }
 
-#[derive(Default)]
 struct State {
     /// Those that new requests may use; at most [`Limits::connections`].
     connections: Vec<Arc<Connection>>,
@@ -151,10 +158,32 @@ struct State {
     dialing: bool,
     /// How many attempts to open one have ended.
     dialed: u64,
-    /// The last attempt that failed, and why.
-    failed: Option<(u64, DialError)>,
+    /// The last attempt, where it failed.
+    failed: Option<Failed>,
+    /// The pauses after failures in a row.
+    backoff: Backoff,
     /// Since when the server is known to speak nothing newer than HTTP/1.1.
     http1_since: Option<Instant>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            connections: Vec::new(),
+            dialing: false,
+            dialed: 0,
+            failed: None,
+            backoff: Backoff::new(DIAL_INITIAL, DIAL_MAX),
+            http1_since: None,
+        }
+    }
+}
+
+struct Failed {
+    attempt: u64,
+    error: DialError,
+    /// No other attempt is made before.
+    until: Instant,
 }
 
 /// What a request finds.
@@ -170,6 +199,11 @@ impl State {
     fn best(&self, lasting: bool, limit: usize, doubted: bool) -> Option<&Arc<Connection>> {
         let such = self.connections.iter().filter(|c| c.is_doubted() == doubted && c.has_room(lasting, limit));
         such.max_by_key(|connection| connection.streams())
+    }
+
+    fn answered(&mut self) {
+        self.failed = None;
+        self.backoff.reset();
     }
 }
 
@@ -261,9 +295,11 @@ impl Shared {
         if let Some(connection) = state.best(lasting, limit, false) {
             return Ok(Found::Room(Lease::new(connection, self, lasting)));
         }
-        match (awaited, &state.failed) {
-            (Some(awaited), Some((attempt, error))) if *attempt >= awaited => return Err(error.clone()),
-            _ => {}
+        if let Some(failed) = &state.failed {
+            let was_awaited = awaited.is_some_and(|awaited| failed.attempt >= awaited);
+            if was_awaited || Instant::now() < failed.until {
+                return Err(failed.error.clone());
+            }
         }
         if state.connections.len() < self.limits.connections {
             if !state.dialing {
@@ -290,17 +326,20 @@ impl Shared {
             match dialed {
                 Ok(Dialed::Http2(connection, driver)) => {
                     state.http1_since = None;
+                    state.answered();
                     state.connections.push(Arc::clone(&connection));
                     counters.connection_opened();
                     Some((connection, driver))
                 }
                 Ok(Dialed::Http1) => {
                     state.http1_since = Some(Instant::now());
+                    state.answered();
                     None
                 }
                 Err(error) => {
                     counters.connection_failed();
-                    state.failed = Some((attempt, error));
+                    let until = Instant::now() + state.backoff.pause();
+                    state.failed = Some(Failed { attempt, error, until });
                     None
                 }
             }

@@ -7,7 +7,7 @@ use crate::error::{DecodeProblem, KubeError};
 use crate::listwatch::{Begin, End, Event, Item, Scope, Watch, list};
 use crate::object::KubeObject;
 use crate::reflector::{advanced, resumes};
-use larder_objects::{FetchError, NamespaceSink, ReflectorSink, resource_version_order};
+use larder_objects::{NamespaceSink, ReflectorSink, resource_version_order};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
@@ -107,6 +107,8 @@ struct Position {
     from: From,
     /// Whether the watch has told anything.
     told: bool,
+    /// Whether the last round failed; for the log alone.
+    failing: bool,
 }
 
 pub(super) struct Run {
@@ -141,7 +143,7 @@ impl Run {
         let options = self.shared.client.options();
         let mut backoff = Backoff::new(options.backoff_initial, options.backoff_max);
         let mut doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX);
-        let mut at = Position { version: known, from: From::Nothing, told: false };
+        let mut at = Position { version: known, from: From::Nothing, told: false, failing: false };
         loop {
             let listed = at.from == From::Nothing;
             at.told = false;
@@ -175,7 +177,7 @@ impl Run {
                     counters.relisted_expired();
                     if listed && !at.told && begun.elapsed() < SHORT {
                         let pause = backoff.pause_after(error.retry_after());
-                        self.failed(error);
+                        self.failed(&mut at, error);
                         pause
                     } else {
                         Duration::ZERO
@@ -195,7 +197,7 @@ impl Run {
                         From::Here | From::Lost(_) => From::Lost(Instant::now()),
                     };
                     let pause = backoff.pause_after(error.retry_after());
-                    self.failed(error);
+                    self.failed(&mut at, error);
                     pause
                 }
             };
@@ -216,7 +218,7 @@ impl Run {
         drop(permit);
         open.store(true, Ordering::Relaxed);
         self.answered();
-        at.from = From::Here;
+        (at.from, at.failing) = (From::Here, false);
         let mut member = None;
         loop {
             if !settling && member.is_none() {
@@ -399,16 +401,18 @@ impl Run {
         }
     }
 
-    fn failed(&self, error: KubeError) {
+    fn failed(&self, at: &mut Position, error: KubeError) {
         self.shared.client.counters().failed();
         if error.is_unavailable() && error.code().is_none() {
             self.shared.streaming.away();
         }
-        // One line for all that lose it.
-        if self.shared.away.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%error, "a list or watch failed");
+        // One line for all that lose the server, and one for each that it refuses.
+        let known = if error.is_unavailable() { self.shared.away.swap(true, Ordering::Relaxed) } else { at.failing };
+        at.failing = true;
+        if known {
+            tracing::debug!(%error, "a list or watch failed again");
         } else {
-            tracing::warn!(%error, class = error.class(), "a list or watch failed, what is known is served on");
+            tracing::warn!(%error, "a list or watch failed, what is known is served on");
         }
         self.sink.failed(Arc::new(error));
     }
