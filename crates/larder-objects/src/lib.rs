@@ -3,8 +3,9 @@
 //!
 //! Two parts, each of use alone:
 //!
-//! - a [`Store`] counts the references to each object and answers reads of it. [`TtlStore`] is the kubelet's `Cache`
-//!   strategy: an object is fetched when it is read, and again once its TTL has passed;
+//! - a [`Store`] counts the references to each object and answers reads of it. Three of them are the kubelet's strategies:
+//!   [`DirectStore`] fetches at every read, [`TtlStore`] when an object is read and its TTL has passed, [`WatchStore`] keeps a
+//!   [reflector](Reflect) for each object. [`AutoStore`] chooses for each object;
 //! - [`PodObjects`] stands before a store and turns pods that come, change and go into references.
 //!
 //! Both are generic: over the object, over how it is [fetched](Fetch), over the [clock](larder_clock::Clock), over the
@@ -15,8 +16,10 @@
 //! - **Only what is referenced.** A read of an object that no registered pod refers to is refused without a fetch.
 //! - **As new as the reference.** A read that begins after a reference was added is never answered with what was fetched,
 //!   or was being fetched, before it.
-//! - **One fetch at a time** for an object between two added references; other objects never wait for it.
-//! - **Versions do not go back.** A `resourceVersion` lower than the cached one never replaces it.
+//! - **One fetch at a time** for an object between two added references, but for the direct store; other objects never wait
+//!   for it.
+//! - **Versions do not go back** by a poll: a lower `resourceVersion` never replaces the cached one in the TTL store, and in
+//!   those that watch only by a consistent read or list that began later.
 //! - **Every answer has its age.** A [`Read`] says when its object was last confirmed, by what, and whether it is stale
 //!   and why; 'known to be absent' and 'could not be fetched' are different errors.
 //!

@@ -314,6 +314,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         let ttl = |nanos: i64| confirmed.saturating_add_nanos(nanos.max(0).into());
         let by_time = match (&self.watch, link, polling) {
             (Watch::Idle(since), ..) => *since,
+            (Watch::Held, ..) => Timestamp::from_nanos(i128::MAX),
             (_, Some(link), _) if link.failing.is_some() => {
                 link.failing.as_ref().map_or(confirmed, |failing| failing.since)
             }

@@ -122,7 +122,9 @@ where
             let link = link_of(&item.watch, namespaces, key.namespace());
             let (confirmed_at, source) = item.confirmed(link, self.base);
             let answer = answer(&key, item, Freshness { confirmed_at, source, state });
-            self.hold(&key, item, after);
+            if matches!(state, FreshState::Fresh) {
+                self.hold(&key, item, after);
+            }
             Poll::Ready(Step::Answer(answer))
         })
     }

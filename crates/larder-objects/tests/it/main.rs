@@ -8,7 +8,9 @@
 //! - [`kubelet_scenarios`]: the counterparts of `cache_based_manager_test.go`
 //! - [`source`]: reflectors and fetches that do as the test says
 //! - [`watch_store`]: what the watch store promises, and the counterparts of `watch_based_manager_test.go`
+//! - [`direct_store`]: what the direct store promises
 //! - [`auto_store`]: what the adaptive store promises
+//! - [`watch_model`]: random operations on the watch store and on a naive model of it
 //! - [`truth`]: both stores that watch, against a simulated API server whose history is known
 //! - [`pod_references`]: each way that a pod refers to an object
 //! - [`threads`]: real threads on the store as it is built for use
@@ -16,6 +18,8 @@
 
 #[cfg(not(shuttle))]
 mod auto_store;
+#[cfg(not(shuttle))]
+mod direct_store;
 #[cfg(not(shuttle))]
 mod harness;
 #[cfg(shuttle)]
@@ -36,5 +40,7 @@ mod threads;
 mod truth;
 #[cfg(not(shuttle))]
 mod ttl_store;
+#[cfg(not(shuttle))]
+mod watch_model;
 #[cfg(not(shuttle))]
 mod watch_store;

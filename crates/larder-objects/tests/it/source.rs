@@ -4,8 +4,8 @@
 use crate::harness::Failure;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, Fetch, Freshness, GetError, Kept, NamespaceSink, Object, ObjectKey, Read,
-    ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, WatchOptions, WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceSink, Object,
+    ObjectKey, Read, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -337,6 +337,13 @@ pub(crate) struct World<S> {
 
 /// The longest that an object may go unread in these tests until its watch stops.
 pub(crate) const MAX_IDLE: Duration = Duration::from_mins(1);
+
+impl World<DirectStore<Source, VirtualClock>> {
+    /// A direct store in which nothing is registered; the clock stands at 0.
+    pub(crate) fn direct() -> Self {
+        Self::new(DirectStore::new)
+    }
+}
 
 impl World<Watching> {
     /// A watch store in which nothing is registered; the clock stands at 0.

@@ -1,0 +1,57 @@
+//! What the direct store's documentation promises.
+
+use crate::harness::Failure;
+use crate::source::{Answer, Source, World, doc};
+use larder_clock::VirtualClock;
+use larder_objects::{DirectStore, Kept, ObjectState, ReadKind, Store};
+
+type Direct = DirectStore<Source, VirtualClock>;
+
+fn world() -> World<Direct> {
+    let world = World::direct();
+    world.store.add_reference("ns", "name", "pod");
+    world
+}
+
+#[test]
+fn every_read_is_a_consistent_fetch_of_its_own() {
+    let mut world = world();
+    let readers = [world.begin("ns", "name"), world.begin("ns", "name")];
+    assert!(world.run().is_empty());
+    assert_eq!(world.source.reads(), [ReadKind::Consistent; 2]);
+    world.source.complete(1, Ok(doc(2)));
+    world.source.complete(0, Ok(doc(1)));
+    let answers = world.run();
+    assert_eq!(readers.map(|reader| answers[&reader].fresh()), [1, 2]);
+    world.source.answer_at_once(Some(Err(Failure::NotFound)));
+    assert_eq!(world.get("name").fresh(), 0);
+    world.source.answer_at_once(Some(Err(Failure::Status(503))));
+    assert_eq!(world.get("name"), Answer::Failed(Failure::Status(503)));
+    assert_eq!(world.source.reads().len(), 4);
+}
+
+#[test]
+fn what_is_not_referenced_is_refused_without_a_fetch() {
+    let mut world = world();
+    assert_eq!(world.get("other"), Answer::NotRegistered);
+    world.store.add_reference("ns", "name", "pod-2");
+    for references in [2, 1, 0, 0] {
+        assert_eq!(world.store.references("ns", "name"), references);
+        assert_eq!(world.store.snapshot().len(), usize::from(references > 0));
+        world.store.delete_reference("ns", "name", "pod");
+    }
+    assert_eq!(world.get("name"), Answer::NotRegistered);
+    assert!(world.source.reads().is_empty());
+}
+
+#[test]
+fn a_read_that_goes_away_takes_its_fetch_with_it() {
+    let mut world = world();
+    let reader = world.begin("ns", "name");
+    world.run();
+    assert_eq!(world.source.open(), [0]);
+    world.drop_reader(reader);
+    assert!(world.source.open().is_empty());
+    let status = world.store.snapshot().remove(0);
+    assert_eq!((status.kept, status.fetching, status.state), (Kept::Direct, false, ObjectState::NotFetched));
+}

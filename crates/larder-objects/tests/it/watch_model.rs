@@ -1,0 +1,479 @@
+//! Random operations on the watch store and on a naive model of it: same answers, same reflectors, same reads, same
+//! status page, step by step.
+//!
+//! Reads of the source are answered as they begin here; what happens while one is under way is `truth`'s.
+
+use crate::harness::Failure;
+use crate::source::{Answer, Doc, MAX_IDLE, Outcome, World};
+use larder_clock::{Clock, Timestamp};
+use larder_objects::{FreshState, Freshness, Kept, ObjectState, ReadKind, Source as ReadFrom, StaleReason, Store};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NAMES: [&str; 2] = ["x", "y"];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Begin(&'static str),
+    Drop(prop::sample::Index),
+    AddReference(&'static str, &'static str),
+    DeleteReference(&'static str, &'static str),
+    /// Any reflector that was ever started says something.
+    Tell(prop::sample::Index, Say),
+    /// What the source answers from now on.
+    Answer(Outcome),
+    Advance(u64),
+    StopIdle,
+}
+
+#[derive(Clone, Debug)]
+enum Say {
+    Listing,
+    Replace(Option<Arc<Doc>>),
+    Set(Arc<Doc>),
+    Delete,
+    Confirm,
+    Failed,
+    WentBack,
+}
+
+fn doc() -> impl Strategy<Value = Arc<Doc>> {
+    (1..6_u64, any::<bool>(), prop::bool::weighted(0.2)).prop_map(|(version, other, immutable)| {
+        let uid = if other { "other" } else { "u" }.to_owned();
+        Arc::new(Doc { version: version.to_string(), uid, immutable })
+    })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let name = || prop::sample::select(NAMES.to_vec());
+    let pod = || prop::sample::select(vec!["p", "q"]);
+    let say = prop_oneof![
+        2 => Just(Say::Listing),
+        4 => prop::option::weighted(0.8, doc()).prop_map(Say::Replace),
+        4 => doc().prop_map(Say::Set),
+        2 => Just(Say::Delete),
+        3 => Just(Say::Confirm),
+        2 => Just(Say::Failed),
+        1 => Just(Say::WentBack),
+    ];
+    let outcome = prop_oneof![
+        4 => doc().prop_map(Ok),
+        1 => Just(Err(Failure::NotFound)),
+        1 => Just(Err(Failure::Status(500))),
+    ];
+    prop_oneof![
+        10 => name().prop_map(Op::Begin),
+        1 => any::<prop::sample::Index>().prop_map(Op::Drop),
+        4 => (name(), pod()).prop_map(|(name, pod)| Op::AddReference(name, pod)),
+        2 => (name(), pod()).prop_map(|(name, pod)| Op::DeleteReference(name, pod)),
+        14 => (any::<prop::sample::Index>(), say).prop_map(|(at, say)| Op::Tell(at, say)),
+        2 => outcome.prop_map(Op::Answer),
+        3 => prop::sample::select(vec![1, 30, 60, 61]).prop_map(Op::Advance),
+        2 => Just(Op::StopIdle),
+    ]
+}
+
+#[derive(Clone)]
+enum How {
+    Watched { reflector: usize, synced: bool, failing: Option<Timestamp> },
+    Idle,
+    Held,
+}
+
+#[allow(clippy::option_option, reason = "nothing is known, or that there is none, or one: a model says it plainly")]
+struct Item {
+    pods: Vec<&'static str>,
+    how: How,
+    known: Option<Option<Arc<Doc>>>,
+    at: Timestamp,
+    source: ReadFrom,
+    /// Since when what is known is in doubt, and from which step on.
+    doubt: Option<(Timestamp, usize)>,
+    /// The step at which a read brought what is known, until the reflector has come as far.
+    ahead: Option<usize>,
+    listed: usize,
+    accessed: Option<Timestamp>,
+}
+
+struct Model {
+    step: usize,
+    now: Timestamp,
+    items: BTreeMap<&'static str, Item>,
+    /// Name, resume, and whether it runs.
+    reflectors: Vec<(&'static str, Option<String>, bool)>,
+    reads: usize,
+    went_back: u64,
+    outcome: Outcome,
+    waiting: BTreeMap<usize, &'static str>,
+}
+
+fn version(doc: &Doc) -> u64 {
+    doc.version.parse().unwrap()
+}
+
+impl Item {
+    fn doubted(&mut self, now: Timestamp, step: usize) {
+        let since = self.doubt.map_or(now, |(since, _)| since);
+        self.doubt = Some((since, step));
+    }
+
+    fn learn(&mut self, known: Option<Arc<Doc>>, at: Timestamp) {
+        (self.known, self.at, self.source, self.ahead) = (Some(known), at, ReadFrom::Watch, None);
+    }
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            step: 0,
+            now: Timestamp::ZERO,
+            items: BTreeMap::new(),
+            reflectors: Vec::new(),
+            reads: 0,
+            went_back: 0,
+            outcome: Err(Failure::NotFound),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    fn reflect(&mut self, name: &'static str) {
+        let item = self.items.get_mut(name).unwrap();
+        let resume = item.known.as_ref().and_then(|known| Some(known.as_ref()?.version.clone()));
+        item.how = How::Watched { reflector: self.reflectors.len(), synced: false, failing: None };
+        item.listed = self.step;
+        self.reflectors.push((name, resume, true));
+    }
+
+    fn stop(&mut self, how: &How) {
+        if let How::Watched { reflector, .. } = how {
+            self.reflectors[*reflector].2 = false;
+        }
+    }
+
+    fn add_reference(&mut self, name: &'static str, pod: &'static str) {
+        let (now, step) = (self.now, self.step);
+        if let Some(item) = self.items.get_mut(name) {
+            item.pods.push(pod);
+            item.doubted(now, step);
+            return;
+        }
+        let item = Item {
+            pods: vec![pod],
+            how: How::Idle,
+            known: None,
+            at: Timestamp::ZERO,
+            source: ReadFrom::Watch,
+            doubt: None,
+            ahead: None,
+            listed: 0,
+            accessed: None,
+        };
+        self.items.insert(name, item);
+        self.reflect(name);
+    }
+
+    fn delete_reference(&mut self, name: &'static str, pod: &'static str) {
+        let Some(item) = self.items.get_mut(name) else { return };
+        if let Some(at) = item.pods.iter().position(|of| *of == pod) {
+            item.pods.remove(at);
+        }
+        if item.pods.is_empty() {
+            let item = self.items.remove(name).unwrap();
+            self.stop(&item.how);
+        }
+    }
+
+    fn tell(&mut self, reflector: usize, say: &Say) {
+        let (now, step) = (self.now, self.step);
+        let name = self.reflectors[reflector].0;
+        if !self.reflectors[reflector].2 {
+            return;
+        }
+        let item = self.items.get_mut(name).unwrap();
+        let told = match say {
+            Say::Listing => {
+                item.listed = step;
+                false
+            }
+            Say::Failed => {
+                if let How::Watched { failing, .. } = &mut item.how {
+                    failing.get_or_insert(now);
+                }
+                false
+            }
+            Say::WentBack => {
+                self.went_back += 1;
+                item.ahead = None;
+                false
+            }
+            Say::Confirm => {
+                if item.known.is_some() {
+                    item.ahead = None;
+                }
+                if item.known.is_some() && now > item.at {
+                    (item.at, item.source) = (now, ReadFrom::Watch);
+                }
+                item.known.is_some()
+            }
+            Say::Replace(object) => {
+                if item.doubt.is_some_and(|(_, doubted)| doubted < item.listed) {
+                    item.doubt = None;
+                }
+                let read_since = item.ahead.is_some_and(|read| read > item.listed);
+                let held = item.known.clone().flatten();
+                match (held, object) {
+                    (Some(held), Some(new)) if read_since && version(new) < version(&held) => item.doubted(now, step),
+                    (held, new) => {
+                        if read_since && held.is_some() != new.is_some() {
+                            item.doubted(now, step);
+                        }
+                        item.learn(new.clone(), now);
+                    }
+                }
+                true
+            }
+            Say::Set(_) | Say::Delete => {
+                let new = match say {
+                    Say::Set(new) => Some(Arc::clone(new)),
+                    _ => None,
+                };
+                let held = item.known.clone().flatten();
+                match (held, &new) {
+                    (Some(held), Some(new)) if item.ahead.is_some() && version(new) < version(&held) => {}
+                    (None, None) if item.ahead.is_some() => {}
+                    (held, _) => {
+                        if item.ahead.is_some() && held.is_some() != new.is_some() {
+                            item.doubted(now, step);
+                        }
+                        item.learn(new, now);
+                    }
+                }
+                true
+            }
+        };
+        if let (true, How::Watched { synced, failing, .. }) = (told, &mut item.how) {
+            (*synced, *failing) = (true, None);
+        }
+    }
+
+    fn answer(&mut self, name: &str, since: Option<(Timestamp, &'static str)>) -> Answer {
+        let item = &self.items[name];
+        let state = match since {
+            None => FreshState::Fresh,
+            Some((since, class)) => {
+                let reason = StaleReason::FetchFailed { class };
+                FreshState::Stale { since: since.max(item.at), reason }
+            }
+        };
+        let freshness = Freshness { confirmed_at: item.at, source: item.source, state };
+        match item.known.clone().expect("something is known") {
+            Some(doc) => Answer::Doc((*doc).clone(), freshness),
+            None => Answer::NotFound(freshness),
+        }
+    }
+
+    fn read(&mut self, name: &'static str) -> Option<Answer> {
+        let now = self.now;
+        let Some(item) = self.items.get_mut(name) else { return Some(Answer::NotRegistered) };
+        item.accessed = Some(now);
+        let doubted = item.doubt.map(|(since, _)| since);
+        let (how, known) = (item.how.clone(), item.known.is_some());
+        let failing_since = |failing: Timestamp| doubted.map_or(failing, |doubted| doubted.min(failing));
+        match how {
+            How::Held if doubted.is_none() => {}
+            How::Held => return Some(self.ask(name, doubted.unwrap())),
+            How::Idle => {
+                self.reflect(name);
+                return None;
+            }
+            How::Watched { failing: Some(_), .. } if !known => return Some(Answer::Failed(Failure::Status(503))),
+            How::Watched { failing: Some(failing), synced: true, .. } if doubted.is_some() => {
+                return Some(self.ask(name, failing_since(failing)));
+            }
+            How::Watched { failing: Some(failing), .. } => {
+                return Some(self.answer(name, Some((failing_since(failing), "unavailable"))));
+            }
+            How::Watched { synced: false, .. } => return None,
+            How::Watched { .. } if doubted.is_some() => return Some(self.ask(name, doubted.unwrap())),
+            How::Watched { .. } => {}
+        }
+        let answer = self.answer(name, None);
+        self.hold(name);
+        Some(answer)
+    }
+
+    /// A read of the store's own.
+    fn ask(&mut self, name: &'static str, since: Timestamp) -> Answer {
+        self.reads += 1;
+        let (now, step) = (self.now, self.step);
+        let item = self.items.get_mut(name).unwrap();
+        let new = match self.outcome.clone() {
+            Ok(doc) => Some(doc),
+            Err(Failure::NotFound) => None,
+            Err(_) => return self.answer(name, Some((since, "status"))),
+        };
+        if let (Some(Some(held)), Some(new)) = (&item.known, &new)
+            && version(new) < version(held)
+        {
+            self.went_back += 1;
+        }
+        let immutable = new.as_ref().is_some_and(|doc| doc.immutable);
+        item.learn(new, now);
+        (item.source, item.ahead, item.doubt) = (ReadFrom::LiveRead, Some(step), None);
+        if matches!(item.how, How::Held) && !immutable {
+            item.how = How::Idle;
+        }
+        let answer = self.answer(name, None);
+        self.hold(name);
+        answer
+    }
+
+    fn hold(&mut self, name: &str) {
+        let item = self.items.get_mut(name).unwrap();
+        if item.known.as_ref().is_some_and(|known| known.as_ref().is_some_and(|doc| doc.immutable)) {
+            let how = std::mem::replace(&mut item.how, How::Held);
+            self.stop(&how);
+        }
+    }
+
+    fn stop_idle(&mut self) {
+        let mut stopped = Vec::new();
+        for item in self.items.values_mut() {
+            let idle = item.accessed.is_none_or(|at| self.now > at + MAX_IDLE);
+            if idle && matches!(item.how, How::Watched { synced: true, .. }) {
+                stopped.push(std::mem::replace(&mut item.how, How::Idle));
+            }
+        }
+        for how in &stopped {
+            self.stop(how);
+        }
+    }
+
+    /// Answers all who can be answered.
+    fn run(&mut self) -> BTreeMap<usize, Answer> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut answers = BTreeMap::new();
+        for (reader, name) in waiting {
+            match self.read(name) {
+                Some(answer) => {
+                    answers.insert(reader, answer);
+                }
+                None => {
+                    self.waiting.insert(reader, name);
+                }
+            }
+        }
+        answers
+    }
+}
+
+/// References, how it is kept, and what is known, by name.
+type Page = BTreeMap<String, (usize, Kept, Option<bool>)>;
+
+fn page(world: &World<crate::source::Watching>) -> Page {
+    let all = world.store.snapshot().into_iter().map(|status| {
+        let present = match status.state {
+            ObjectState::Present(_) => Some(true),
+            ObjectState::Absent(_) => Some(false),
+            _ => None,
+        };
+        (status.key.name().to_owned(), (status.references, status.kept, present))
+    });
+    all.collect()
+}
+
+fn model_page(model: &Model) -> Page {
+    let all = model.items.iter().map(|(name, item)| {
+        let kept = match item.how {
+            How::Watched { .. } => Kept::Watched,
+            How::Idle => Kept::Idle,
+            How::Held => Kept::Held,
+        };
+        ((*name).to_owned(), (item.pods.len(), kept, item.known.as_ref().map(Option::is_some)))
+    });
+    all.collect()
+}
+
+/// How many sequences are tried: `PROPTEST_CASES`, or 400.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_watch_store_does_as_the_model(ops in prop::collection::vec(op(), 1..100)) {
+        let (mut world, mut model) = (World::watching(), Model::new());
+        world.source.answer_at_once(Some(Err(Failure::NotFound)));
+        for (step, op) in ops.into_iter().enumerate() {
+            let told = format!("step {step}, {op:?}");
+            model.step = step + 1;
+            match op {
+                Op::Begin(name) => {
+                    model.waiting.insert(world.begin("ns", name), name);
+                }
+                Op::Drop(at) => {
+                    let waiting = world.waiting();
+                    if !waiting.is_empty() {
+                        let reader = *at.get(&waiting);
+                        world.drop_reader(reader);
+                        model.waiting.remove(&reader);
+                    }
+                }
+                Op::AddReference(name, pod) => {
+                    world.store.add_reference("ns", name, pod);
+                    model.add_reference(name, pod);
+                }
+                Op::DeleteReference(name, pod) => {
+                    world.store.delete_reference("ns", name, pod);
+                    model.delete_reference(name, pod);
+                }
+                Op::Tell(at, say) => {
+                    let reflectors = world.source.reflectors();
+                    if !reflectors.is_empty() {
+                        let id = at.index(reflectors.len());
+                        let sink = &reflectors[id].sink;
+                        match say.clone() {
+                            Say::Listing => sink.listing(),
+                            Say::Replace(object) => sink.replace(object),
+                            Say::Set(object) => sink.set(object),
+                            Say::Delete => sink.delete(),
+                            Say::Confirm => sink.confirm(),
+                            Say::Failed => sink.failed(Arc::new(Failure::Status(503))),
+                            Say::WentBack => sink.went_back("9", "1"),
+                        }
+                        model.tell(id, &say);
+                    }
+                }
+                Op::Answer(outcome) => {
+                    world.source.answer_at_once(Some(outcome.clone()));
+                    model.outcome = outcome;
+                }
+                Op::Advance(seconds) => {
+                    world.advance(seconds);
+                    model.now = model.now + Duration::from_secs(seconds);
+                }
+                Op::StopIdle => {
+                    world.store.stop_idle();
+                    model.stop_idle();
+                }
+            }
+            prop_assert_eq!(world.run(), model.run(), "answers at {}", told);
+            let reflectors = world.source.reflectors();
+            let reflectors: Vec<_> = reflectors
+                .iter()
+                .map(|started| (started.key.name(), started.resume.clone(), started.is_running()))
+                .collect();
+            prop_assert_eq!(reflectors, model.reflectors.clone(), "reflectors at {}", told);
+            let reads = world.source.reads();
+            prop_assert!(reads.iter().all(|read| *read == ReadKind::Consistent));
+            prop_assert_eq!(reads.len(), model.reads, "reads at {}", told);
+            prop_assert_eq!(world.store.stats().versions_went_back, model.went_back, "went back at {}", told);
+            prop_assert_eq!(page(&world), model_page(&model), "what is known at {}", told);
+            prop_assert_eq!(world.clock.now(), model.now);
+        }
+    }
+}
