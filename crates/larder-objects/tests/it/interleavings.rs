@@ -3,6 +3,8 @@
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle"`.
 
+mod watching;
+
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     DefaultTtl, Fetch, FetchError, GetError, Object, ObjectKey, PodIdentity, PodObjects, Read, ReadKind, Reference,
