@@ -314,6 +314,12 @@ impl ApiServer {
         self.shared.connections.cut_all();
     }
 
+    /// Asks the clients of the connections that are open now to leave them, as an API server does before it ends: with GOAWAY
+    /// over HTTP/2. What is under way goes on, watches too.
+    pub fn drain_connections(&self) {
+        self.shared.connections.drain_all();
+    }
+
     /// Stalls the connections that are open now, or lets them go on: stalled, they stay open and pass no byte either way,
     /// as behind a broken link. New connections are not stalled.
     pub fn stall_connections(&self, stalled: bool) {

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -29,25 +29,32 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct State {
     accepted: u64,
-    open: HashMap<u64, (CancellationToken, Arc<Gate>)>,
+    open: HashMap<u64, Open>,
+}
+
+struct Open {
+    cut: CancellationToken,
+    drain: CancellationToken,
+    gate: Arc<Gate>,
 }
 
 /// One open connection; dropping it takes it off the list.
 pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) cut: CancellationToken,
+    drain: CancellationToken,
     gate: Arc<Gate>,
     all: Arc<Connections>,
 }
 
 impl Connections {
     fn open(self: &Arc<Self>) -> Connection {
-        let (cut, gate) = (CancellationToken::new(), Arc::new(Gate::default()));
+        let (cut, drain, gate) = (CancellationToken::new(), CancellationToken::new(), Arc::new(Gate::default()));
         let mut state = self.state.lock();
         state.accepted += 1;
         let number = state.accepted;
-        state.open.insert(number, (cut.clone(), Arc::clone(&gate)));
-        Connection { number, cut, gate, all: Arc::clone(self) }
+        state.open.insert(number, Open { cut: cut.clone(), drain: drain.clone(), gate: Arc::clone(&gate) });
+        Connection { number, cut, drain, gate, all: Arc::clone(self) }
     }
 
     /// How many were accepted, and how many are open.
@@ -57,14 +64,20 @@ impl Connections {
     }
 
     pub(crate) fn cut_all(&self) {
-        for (cut, _) in self.state.lock().open.values() {
-            cut.cancel();
+        for open in self.state.lock().open.values() {
+            open.cut.cancel();
+        }
+    }
+
+    pub(crate) fn drain_all(&self) {
+        for open in self.state.lock().open.values() {
+            open.drain.cancel();
         }
     }
 
     pub(crate) fn stall_all(&self, stalled: bool) {
-        for (_, gate) in self.state.lock().open.values() {
-            gate.set(stalled);
+        for open in self.state.lock().open.values() {
+            open.gate.set(stalled);
         }
     }
 }
@@ -163,7 +176,8 @@ async fn run<L: Listener>(
 
 async fn serve_one<S: Send + 'static>(stream: S, connection: Connection, serve: impl Serve<S>) {
     let gated = Gated { stream, gate: Arc::clone(&connection.gate) };
-    let streams = Streams { tasks: TaskTracker::new(), cut: connection.cut.clone() };
+    let (cut, drain) = (connection.cut.clone(), connection.drain.clone());
+    let streams = Streams { tasks: TaskTracker::new(), cut, drain };
     connection.cut.run_until_cancelled(serve.serve(gated, &connection, streams.clone())).await;
     connection.cut.cancel();
     streams.tasks.close();
@@ -181,10 +195,19 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let drain = streams.drain.clone();
     let mut builder = auto::Builder::new(streams);
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(max_concurrent_streams);
-    if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = drain.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection of a simulated server ended");
     }
 }
@@ -256,6 +279,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
 pub(crate) struct Streams {
     tasks: TaskTracker,
     cut: CancellationToken,
+    drain: CancellationToken,
 }
 
 impl<F> hyper::rt::Executor<F> for Streams

@@ -187,6 +187,27 @@ async fn a_server_that_was_away_is_connected_to_anew() {
     assert_eq!(client.stats().connections_open, 1);
 }
 
+/// GOAWAY, as before an API server's end.
+#[tokio::test]
+async fn a_connection_that_is_to_be_left_keeps_its_watches_and_gets_no_new_requests() {
+    let server = start().await;
+    server.store().create(secret("shop", "tls", &[])).unwrap();
+    let client = connect(&server, KubeOptions::default()).await;
+    let watched = watch(&client, "n1");
+    until(|| watched.reader.status().watches == 1).await;
+    server.drain_connections();
+    // How soon it is known of is the network's affair; no read fails meanwhile.
+    let moved = poll_until(Duration::from_mins(1), || async {
+        read(&client, "tls").await.expect("no read fails");
+        (server.counts().connections_accepted == 2).then_some(())
+    });
+    moved.await.expect("reads go to another connection");
+    server.store().create(node("n1")).unwrap();
+    until(|| watched.reader.node().is_some()).await;
+    let status = watched.reader.status();
+    assert_eq!((status.watches, status.failures), (1, 0));
+}
+
 /// However many ask.
 #[tokio::test]
 async fn a_server_that_is_away_is_not_knocked_at_by_each_read() {
