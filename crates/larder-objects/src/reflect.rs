@@ -72,6 +72,8 @@ pub trait Reflect: Send + Sync + 'static {
 }
 
 /// Reflects the objects of a whole namespace with one watch, where larder's identity may do that.
+///
+/// [`AutoStore`](crate::AutoStore) shows one, and says when it asks.
 pub trait ReflectNamespace: Reflect {
     /// Whether the objects of the namespace may be listed and watched (a `SelfSubjectAccessReview`). A review that fails
     /// counts as 'no'. The store asks at most once in ten minutes.

@@ -18,7 +18,8 @@
 //!
 //! The store spawns nothing and waits for no time of its own: reflectors are the implementor's of [`Reflect`], fetches
 //! are polled by their readers, and [`stop_idle`](WatchStore::stop_idle) is called by the owner. A watch that is silent
-//! counts as good until its reflector says that it failed. A fetch that panics makes the others that wait for it panic.
+//! counts as good until its reflector says that it failed. A fetch that panics makes the others that wait for it panic, and
+//! the waker of one that waits for a fetch must not own another that waits for the same.
 //! Memory grows with the referenced objects and the readers that wait, and with nothing else.
 //!
 //! # Cancel safety

@@ -181,6 +181,8 @@ where
                 after.objects.extend(fetched.ok());
                 return Settled::Again;
             };
+            // One that came after it and begins anew is another one's.
+            item.flight.take_if(|flight| flight.began == began);
             let read = (kind, self.fetch.source(kind));
             let (settled, displaced) = item.copy.fetched(fetched, read, began, moment);
             after.objects.extend(displaced);

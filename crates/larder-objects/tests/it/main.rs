@@ -14,6 +14,7 @@
 //! - [`truth`]: both stores that watch, against a simulated API server whose history is known
 //! - [`pod_references`]: each way that a pod refers to an object
 //! - [`threads`]: real threads on the store as it is built for use
+//! - [`watch_threads`]: the same on the stores that watch
 //! - [`interleavings`]: threads under chosen schedules, with `--cfg shuttle`
 
 #[cfg(not(shuttle))]
@@ -44,3 +45,5 @@ mod ttl_store;
 mod watch_model;
 #[cfg(not(shuttle))]
 mod watch_store;
+#[cfg(not(shuttle))]
+mod watch_threads;
