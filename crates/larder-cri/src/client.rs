@@ -12,7 +12,7 @@ use crate::proto::runtime_service_client::RuntimeServiceClient;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use larder_pleg::{
     ContainerEvent, ContainerStatus, EventSource, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
-    SandboxState,
+    SandboxState, SandboxStatus,
 };
 use larder_pleg::{ContainerState, RuntimeContainer};
 use larder_pod_status::PodUid;
@@ -204,11 +204,11 @@ impl Runtime for CriRuntime {
     }
 
     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
-        self.inspect(pod, |_| None).await
+        self.inspect(pod, |_| None, |_| None).await
     }
 
-    /// Containers that run or have ended, and are listed as they were, have not changed; those created, and sandboxes with
-    /// their addresses, are asked for.
+    /// Containers that run or have ended, and are listed as they were, have not changed, nor has a ready sandbox with its
+    /// addresses; the others are asked for.
     async fn pod_status_since(
         &self,
         pod: &RuntimePod,
@@ -220,7 +220,22 @@ impl Runtime for CriRuntime {
             let status = status.containers.iter().find(|status| status.id.id == container.id);
             status.filter(|status| is_as_before && status.state == container.state && is_complete(status)).cloned()
         };
-        self.inspect(pod, known).await
+        let known_sandbox = |sandbox: &RuntimeContainer| {
+            let is_as_before = before.sandboxes.contains(sandbox) && sandbox.state == ContainerState::Running;
+            let status = status.sandboxes.iter().find(|status| status.id == sandbox.id);
+            status.filter(|status| is_as_before && is_set_up(status)).cloned()
+        };
+        self.inspect(pod, known, known_sandbox).await
+    }
+
+    async fn container_status(
+        &self,
+        pod: &RuntimePod,
+        container: &RuntimeContainer,
+    ) -> Result<Option<ContainerStatus>, RuntimeError> {
+        let version = self.version().await?;
+        let answer = self.inner.container_status(pod, &container.id).await?;
+        Ok(answer.map(|answer| convert::container_status(&version.name, &container.sandbox_id, answer)))
     }
 }
 
@@ -233,17 +248,25 @@ fn is_complete(status: &ContainerStatus) -> bool {
     }
 }
 
+/// Whether a sandbox is ready and has all that it will ever have.
+fn is_set_up(status: &SandboxStatus) -> bool {
+    status.state == SandboxState::Ready && (status.host_network || !status.ips.is_empty())
+}
+
 impl CriRuntime {
-    /// Asks for the sandboxes of a pod, and for those of its containers that are not known.
+    /// Asks for those of a pod's sandboxes and containers that are not known.
     async fn inspect(
         &self,
         pod: &RuntimePod,
         known: impl Fn(&RuntimeContainer) -> Option<ContainerStatus>,
+        known_sandbox: impl Fn(&RuntimeContainer) -> Option<SandboxStatus>,
     ) -> Result<PodStatus, RuntimeError> {
         let version = self.version().await?;
         let mut status = PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
-        let sandboxes: Vec<_> =
-            pod.sandboxes.iter().map(|sandbox| self.inner.sandbox_status(pod, &sandbox.id)).collect();
+        let mut sandboxes: Vec<Option<SandboxStatus>> = pod.sandboxes.iter().map(known_sandbox).collect();
+        let asked_sandboxes: Vec<usize> = (0..sandboxes.len()).filter(|at| sandboxes[*at].is_none()).collect();
+        let sandbox_answers: Vec<_> =
+            asked_sandboxes.iter().map(|at| self.inner.sandbox_status(pod, &pod.sandboxes[*at].id)).collect();
         let mut asked = Vec::new();
         for container in &pod.containers {
             match known(container) {
@@ -253,12 +276,15 @@ impl CriRuntime {
         }
         let containers: Vec<_> =
             asked.iter().map(|container| self.inner.container_status(pod, &container.id)).collect();
-        let (sandboxes, containers): (Vec<_>, Vec<_>) = tokio::try_join!(
-            stream::iter(sandboxes).buffered(CALLS_AT_A_TIME).try_collect(),
+        let (sandbox_answers, containers): (Vec<_>, Vec<_>) = tokio::try_join!(
+            stream::iter(sandbox_answers).buffered(CALLS_AT_A_TIME).try_collect(),
             stream::iter(containers).buffered(CALLS_AT_A_TIME).try_collect(),
         )?;
+        for (at, answer) in asked_sandboxes.into_iter().zip(sandbox_answers) {
+            sandboxes[at] = answer.map(convert::sandbox_status);
+        }
         for (at, sandbox) in sandboxes.into_iter().enumerate() {
-            let Some(sandbox) = sandbox.map(convert::sandbox_status) else { continue };
+            let Some(sandbox) = sandbox else { continue };
             // Only the newest sandbox has a say; if that is gone, none has.
             if at == 0 && sandbox.state == SandboxState::Ready {
                 status.active_sandbox_id = Some(sandbox.id.clone());

@@ -9,7 +9,8 @@ use crate::pod::RuntimePod;
 use crate::queue::{RelistQueue, Request};
 use crate::records::{Change, Inspection, Records, Removal};
 use crate::runtime::Runtime;
-use crate::status::{PodStatus, SandboxState};
+use crate::status::{ContainerStatus, PodStatus, SandboxState};
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::{PodStatusReader, PodStatusWriter, PodUid};
@@ -25,6 +26,9 @@ use tracing::{debug, info, trace, warn};
 
 mod apart;
 mod evented;
+
+/// The status of a container that was asked for before its pod was listed; none if it could not be had.
+type EarlyStatus<'p> = BoxFuture<'p, Option<ContainerStatus>>;
 
 /// The pod lifecycle event generator. See the [crate's documentation](crate) for what it promises.
 pub struct Pleg<R, C> {
@@ -275,14 +279,18 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     async fn inspect_all(&self, inspections: Vec<Inspection>) {
         let mut todo = inspections.into_iter();
         let mut open = FuturesUnordered::new();
-        open.extend(todo.by_ref().take(self.options.inspection_concurrency.get()).map(|next| self.inspect(next)));
+        open.extend(todo.by_ref().take(self.options.inspection_concurrency.get()).map(|next| self.inspect(next, None)));
         while let Some((inspection, result)) = open.next().await {
-            open.extend(todo.next().map(|next| self.inspect(next)));
+            open.extend(todo.next().map(|next| self.inspect(next, None)));
             self.apply_inspection(&inspection, result);
         }
     }
 
-    async fn inspect(&self, inspection: Inspection) -> (Inspection, Result<PodStatus, RuntimeError>) {
+    async fn inspect(
+        &self,
+        inspection: Inspection,
+        early: Option<EarlyStatus<'_>>,
+    ) -> (Inspection, Result<PodStatus, RuntimeError>) {
         let pod = &inspection.pod;
         let began = self.clock.now();
         let known = inspection.before.as_deref().filter(|_| self.options.keep_unchanged).and_then(|before| {
@@ -290,9 +298,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             Some((before, entry.status().filter(|_| entry.error().is_none()).cloned()?))
         });
         let status = async {
-            match &known {
-                Some((before, status)) => self.runtime.pod_status_since(pod, before, status).await,
-                None => self.runtime.pod_status(pod).await,
+            let Some((before, status)) = &known else { return self.runtime.pod_status(pod).await };
+            let early = OptionFuture::from(early).await.flatten();
+            match early.and_then(|early| bring_forward(pod, before, status, early)) {
+                Some((before, status)) => self.runtime.pod_status_since(pod, &before, &status).await,
+                None => self.runtime.pod_status_since(pod, before, status).await,
             }
         };
         let result = match self.options.inspection_deadline {
@@ -452,6 +462,25 @@ impl<R, C> fmt::Debug for Pleg<R, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pleg").field("options", &self.options).field("counters", &self.counters).finish_non_exhaustive()
     }
+}
+
+/// A pod as it was known, but for one of its containers, which is as it has been listed since; none if it was listed as
+/// something else than its status says.
+fn bring_forward(
+    listed: &RuntimePod,
+    before: &RuntimePod,
+    status: &PodStatus,
+    early: ContainerStatus,
+) -> Option<(RuntimePod, PodStatus)> {
+    let container = listed.containers.iter().find(|container| container.id == early.id.id)?;
+    if container.state != early.state {
+        return None;
+    }
+    let (mut before, mut status) = (before.clone(), status.clone());
+    *before.containers.iter_mut().find(|known| known.id == container.id)? = container.clone();
+    let at = status.containers.iter().position(|known| known.id == early.id)?;
+    status.containers[at] = early;
+    Some((before, status))
 }
 
 fn name_of(pod: &RuntimePod) -> PodName {

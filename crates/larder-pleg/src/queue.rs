@@ -27,12 +27,14 @@ struct Waiting {
 }
 
 /// When a pod was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The latest request: a relist that began before then does not serve it.
     pub(crate) last: Timestamp,
     /// The earliest of the runtime's events among the requests.
     pub(crate) event: Option<Timestamp>,
+    /// The container that the latest of those that name one says has started or ended.
+    pub(crate) container: Option<String>,
 }
 
 /// A request, and when it was made.
@@ -51,12 +53,13 @@ impl RelistQueue {
 
     /// Asks for a pod; false if the queue is full, so that all pods are asked for instead.
     pub(crate) fn push(&self, uid: PodUid, at: Timestamp) -> bool {
-        self.insert(uid, Asked { last: at, event: None })
+        self.insert(uid, Asked { last: at, event: None, container: None })
     }
 
-    /// Asks for a pod that the runtime has sent an event of; false if the queue is full, so that all pods are asked for.
-    pub(crate) fn push_event(&self, uid: PodUid, at: Timestamp) -> bool {
-        self.insert(uid, Asked { last: at, event: Some(at) })
+    /// Asks for a pod that the runtime has sent an event of, of that container if one has started or ended; false if the
+    /// queue is full, so that all pods are asked for.
+    pub(crate) fn push_event(&self, uid: PodUid, at: Timestamp, container: Option<String>) -> bool {
+        self.insert(uid, Asked { last: at, event: Some(at), container })
     }
 
     fn insert(&self, uid: PodUid, new: Asked) -> bool {
@@ -64,6 +67,7 @@ impl RelistQueue {
         let fits = if let Some(asked) = waiting.asked.get_mut(&uid) {
             asked.last = asked.last.max(new.last);
             asked.event = asked.event.into_iter().chain(new.event).min();
+            asked.container = new.container.or(asked.container.take());
             true
         } else if waiting.order.len() < self.capacity {
             waiting.order.push_back(uid.clone());
@@ -128,7 +132,7 @@ mod tests {
     }
 
     fn pod(uid: &str, last: i128) -> Request {
-        Request::Pod(uid.into(), Asked { last: at(last), event: None })
+        Request::Pod(uid.into(), Asked { last: at(last), event: None, container: None })
     }
 
     fn queue(capacity: usize) -> RelistQueue {
@@ -181,13 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_event_and_the_latest_request_of_a_pod_are_kept() {
+    fn the_earliest_event_the_latest_container_and_the_latest_request_of_a_pod_are_kept() {
         let queue = queue(2);
         queue.push("a".into(), at(1));
-        queue.push_event("a".into(), at(2));
-        queue.push_event("a".into(), at(3));
+        queue.push_event("a".into(), at(2), Some("c1".into()));
+        queue.push_event("a".into(), at(3), Some("c2".into()));
+        queue.push_event("a".into(), at(3), None);
         queue.push("a".into(), at(4));
-        let asked = Asked { last: at(4), event: Some(at(2)) };
+        let asked = Asked { last: at(4), event: Some(at(2)), container: Some("c2".into()) };
         assert_eq!(take(&queue), Some(Request::Pod("a".into(), asked)));
     }
 

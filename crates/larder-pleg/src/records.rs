@@ -187,6 +187,11 @@ impl Records {
         self.pods.keys().cloned().collect()
     }
 
+    /// The pod as it was last listed.
+    pub(crate) fn listed(&self, uid: &PodUid) -> Option<Arc<RuntimePod>> {
+        self.pods.get(uid).map(|record| Arc::clone(&record.listed))
+    }
+
     /// The pod that has, or had when it was last listed or inspected, the container or sandbox of that ID.
     pub(crate) fn pod_of(&self, id: &str) -> Option<PodUid> {
         let has = |pod: &RuntimePod| members(Some(pod)).any(|member| member.id == id);

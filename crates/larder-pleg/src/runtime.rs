@@ -1,8 +1,8 @@
 //! What the PLEG asks of a container runtime.
 
 use crate::error::RuntimeError;
-use crate::pod::RuntimePod;
-use crate::status::PodStatus;
+use crate::pod::{RuntimeContainer, RuntimePod};
+use crate::status::{ContainerStatus, PodStatus};
 use larder_pod_status::PodUid;
 use std::future::Future;
 
@@ -46,5 +46,22 @@ pub trait Runtime: Send + Sync + 'static {
     ) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send {
         let _ = (before, status);
         self.pod_status(pod)
+    }
+
+    /// The status of one container of a pod, or `None` if it is gone, or cannot be had on its own, which is the default.
+    ///
+    /// The PLEG asks for it beside the list of a pod of which the runtime says that this container has changed, so that a
+    /// [`pod_status_since`](Self::pod_status_since) after the list need not.
+    ///
+    /// # Errors
+    ///
+    /// As [`pod_status`](Self::pod_status).
+    fn container_status(
+        &self,
+        pod: &RuntimePod,
+        container: &RuntimeContainer,
+    ) -> impl Future<Output = Result<Option<ContainerStatus>, RuntimeError>> + Send {
+        let _ = (pod, container);
+        std::future::ready(Ok(None))
     }
 }

@@ -31,6 +31,24 @@ async fn created_started_stopped_and_deleted_are_seen_by_their_events_alone() {
 }
 
 #[tokio::test]
+async fn the_container_that_an_event_is_of_is_asked_for_beside_the_lists() {
+    let bench = Bench::start(events_only()).await;
+    let (_, app) = bench.pod("u");
+    bench.until_state("u", "running").await;
+    let before = bench.server.calls(Call::ContainerStatus).made;
+    // The list of its pod is not answered yet, and its container is asked for all the same.
+    bench.server.inject(CallFault::hang().call(Call::ListContainers));
+    bench.containers().exit_container(&app, 3).unwrap();
+    bench.until("it is asked for", || (bench.server.calls(Call::ContainerStatus).made > before).then_some(())).await;
+    assert_eq!(bench.state("u"), Some("running"), "of what is not listed nothing is told");
+    bench.server.clear_faults();
+    bench.until_state("u", "exited").await;
+    assert_eq!(bench.server.calls(Call::ContainerStatus).made, before + 1, "once is enough");
+    bench.is_true().await.unwrap();
+    bench.stop().await;
+}
+
+#[tokio::test]
 async fn repeated_late_partial_and_unknown_events_do_no_harm() {
     for faults in [
         EventFaults { repeated: 20, ..EventFaults::default() },

@@ -4,14 +4,14 @@
 //! carries the time at which its listing began. When it has ended, the pod is compared with its latest listing: the same,
 //! and it is known as of that one; different, and it is inspected once more.
 
-use super::{Pleg, name_of};
+use super::{EarlyStatus, Pleg, name_of};
 use crate::error::RuntimeError;
 use crate::pod::RuntimePod;
 use crate::queue::{Asked, Request};
 use crate::records::{Inspection, Plan, Standing, is_alike};
 use crate::runtime::Runtime;
 use crate::status::PodStatus;
-use futures_util::future::{BoxFuture, FutureExt, OptionFuture};
+use futures_util::future::{BoxFuture, Either, FutureExt, OptionFuture, ready, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::PodUid;
@@ -27,9 +27,9 @@ use tracing::trace;
 type Outcome = (Inspection, Result<PodStatus, RuntimeError>);
 
 /// A listing that has been answered.
-enum Listed {
+enum Listed<'p> {
     All(Timestamp, Result<Vec<RuntimePod>, RuntimeError>),
-    Pod(PodUid, Asked, Timestamp, Result<Option<RuntimePod>, RuntimeError>),
+    Pod(PodUid, Asked, Timestamp, Result<Option<RuntimePod>, RuntimeError>, Option<EarlyStatus<'p>>),
 }
 
 /// What is under way. Every map and set here has at most one entry for each pod that there is or is being inspected.
@@ -78,7 +78,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     pub(super) async fn run_apart(&self, cancel: CancellationToken) {
         let places = Arc::new(Semaphore::new(self.options.inspection_concurrency.get()));
         let mut work = Work::default();
-        let mut listing: Option<BoxFuture<'_, Listed>> = None;
+        let mut listing: Option<BoxFuture<'_, Listed<'_>>> = None;
         let mut due = Instant::now();
         let mut earliest = due;
         loop {
@@ -104,7 +104,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                     Request::Pod(uid, asked) if self.serves(asked.last) => {
                         trace!(pod.uid = %uid, "listed since it was asked for");
                         self.counters.pod_relists_skipped.add();
-                        self.note_event(&mut work, &uid, asked);
+                        self.note_event(&mut work, &uid, &asked);
                     }
                     Request::Pod(uid, asked) => listing = Some(self.list_pod(uid, asked).boxed()),
                 },
@@ -114,7 +114,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         self.counters.inspections_held.store(0, Ordering::Relaxed);
     }
 
-    async fn list_all(&self) -> Listed {
+    async fn list_all(&self) -> Listed<'_> {
         // Never closed; were it, nothing but the order of two relists would be lost.
         let _turn = self.turn.acquire().await;
         let previous = self.last.lock().succeeded;
@@ -127,21 +127,40 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         Listed::All(began, answer)
     }
 
-    async fn list_pod(&self, uid: PodUid, asked: Asked) -> Listed {
+    async fn list_pod(&self, uid: PodUid, asked: Asked) -> Listed<'_> {
         let _turn = self.turn.acquire().await;
         let began = self.clock.now();
-        let answer = self.runtime.pod(&uid).await;
+        let (answer, early) = {
+            let listing = pin!(self.runtime.pod(&uid));
+            match self.early_status(&uid, &asked) {
+                None => (listing.await, None),
+                // The list does not wait for it; the inspection that the list calls for does.
+                Some(early) => match select(listing, early).await {
+                    Either::Left((answer, early)) => (answer, Some(early)),
+                    Either::Right((status, listing)) => (listing.await, Some(ready(status).boxed())),
+                },
+            }
+        };
         self.observer.pod_relist_duration(self.clock.now().saturating_duration_since(began));
-        Listed::Pod(uid, asked, began, answer)
+        Listed::Pod(uid, asked, began, answer, early)
     }
 
-    fn take_listing<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: Listed) {
+    /// Asks for the status of the container that an event says has changed, if it is one of the pod's.
+    fn early_status(&self, uid: &PodUid, asked: &Asked) -> Option<EarlyStatus<'_>> {
+        let id = asked.container.as_deref().filter(|_| self.options.keep_unchanged)?;
+        let pod = self.records.lock().listed(uid)?;
+        let container = pod.containers.iter().find(|container| container.id == id)?.clone();
+        // If it cannot be had, the inspection will tell.
+        Some(async move { self.runtime.container_status(&pod, &container).await.ok().flatten() }.boxed())
+    }
+
+    fn take_listing<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: Listed<'p>) {
         match listed {
             Listed::All(began, Ok(pods)) => {
                 self.note_listing(&pods, began);
                 let plan = self.records.lock().list(pods, began);
                 work.held.clear();
-                self.begin(work, places, plan, began);
+                self.begin(work, places, plan, began, None);
                 // Else the global time says it, of all pods at once.
                 if !(work.busy.is_empty() && work.held.is_empty()) {
                     let uids = self.records.lock().uids();
@@ -153,17 +172,17 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.move_global_time(work);
             }
             Listed::All(_, Err(error)) => self.note_failed_listing(error),
-            Listed::Pod(uid, asked, began, Ok(pod)) => {
+            Listed::Pod(uid, asked, began, Ok(pod), early) => {
                 self.counters.pod_relists.add();
                 let plan = self.records.lock().list_one(&uid, pod, began);
                 work.held.remove(&uid);
-                self.begin(work, places, plan, began);
+                self.begin(work, places, plan, began, early);
                 if !work.is_behind(&uid) {
                     self.writer.set_observed_time(&uid, began);
                 }
-                self.note_event(work, &uid, asked);
+                self.note_event(work, &uid, &asked);
             }
-            Listed::Pod(uid, _, _, Err(error)) => {
+            Listed::Pod(uid, _, _, Err(error), _) => {
                 self.note_failed_pod(&uid, &error);
                 self.counters.pod_relists_failed.add();
             }
@@ -171,7 +190,14 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     }
 
     /// Does what a listing calls for, as far as it is not being done already.
-    fn begin<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, plan: Plan, began: Timestamp) {
+    fn begin<'p>(
+        &'p self,
+        work: &mut Work<'p>,
+        places: &Arc<Semaphore>,
+        plan: Plan,
+        began: Timestamp,
+        mut early: Option<EarlyStatus<'p>>,
+    ) {
         for removal in plan.removals {
             let uid = removal.pod.uid.clone();
             work.forget(&uid);
@@ -181,27 +207,38 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             self.answer_event(work, &uid);
         }
         for inspection in plan.inspections {
-            self.inspect_apart(work, places, inspection);
+            self.inspect_apart(work, places, inspection, early.take());
         }
     }
 
-    fn inspect_apart<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, inspection: Inspection) {
+    fn inspect_apart<'p>(
+        &'p self,
+        work: &mut Work<'p>,
+        places: &Arc<Semaphore>,
+        inspection: Inspection,
+        early: Option<EarlyStatus<'p>>,
+    ) {
         let uid = &inspection.pod.uid;
         if work.busy.contains(uid) {
             // It is looked at again when that inspection has ended.
         } else if work.may_inspect(&inspection) {
             work.busy.insert(uid.clone());
-            work.inspections.push(self.inspect_in_place(inspection, Arc::clone(places)).boxed());
+            work.inspections.push(self.inspect_in_place(inspection, early, Arc::clone(places)).boxed());
         } else {
             work.held.insert(uid.clone());
         }
     }
 
     /// Inspects a pod when there is a place for it, which is given up when it takes too long.
-    async fn inspect_in_place(&self, inspection: Inspection, places: Arc<Semaphore>) -> Outcome {
+    async fn inspect_in_place(
+        &self,
+        inspection: Inspection,
+        early: Option<EarlyStatus<'_>>,
+        places: Arc<Semaphore>,
+    ) -> Outcome {
         // Never closed; without a place it would only be one too many.
         let place = places.acquire_owned().await;
-        let mut outcome = pin!(self.inspect(inspection));
+        let mut outcome = pin!(self.inspect(inspection, early));
         if let Ok(outcome) = tokio::time::timeout(self.options.inspection_patience, &mut outcome).await {
             return outcome;
         }
@@ -248,7 +285,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             }
             // That it cannot be inspected is what is known as of its latest listing.
             Standing::Due(next) if is_current && failed && next.at <= inspection.at => self.answer_event(work, uid),
-            Standing::Due(next) => self.inspect_apart(work, places, next),
+            Standing::Due(next) => self.inspect_apart(work, places, next, None),
         }
         self.move_global_time(work);
     }
@@ -265,7 +302,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     }
 
     /// The listing that an event asked for is there: its pod is up to date, or will be after an inspection.
-    fn note_event(&self, work: &mut Work<'_>, uid: &PodUid, asked: Asked) {
+    fn note_event(&self, work: &mut Work<'_>, uid: &PodUid, asked: &Asked) {
         let Some(event) = asked.event.filter(|_| !work.held.contains(uid)) else { return };
         if work.busy.contains(uid) {
             let earliest = work.asked.entry(uid.clone()).or_insert(event);

@@ -2,7 +2,7 @@
 
 use super::Pleg;
 use crate::error::RuntimeError;
-use crate::hint::{ContainerEvent, EventSource};
+use crate::hint::{ContainerEvent, ContainerEventKind, EventSource};
 use crate::runtime::Runtime;
 use futures_util::StreamExt;
 use larder_clock::Clock;
@@ -94,8 +94,10 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             self.counters.runtime_events_without_pod.add();
             self.records.lock().pod_of(&event.container_id)
         });
+        let is_change = matches!(event.kind, ContainerEventKind::Started | ContainerEventKind::Stopped);
+        let container = is_change.then_some(event.container_id);
         match pod {
-            Some(uid) => drop(self.queue.push_event(uid, now)),
+            Some(uid) => drop(self.queue.push_event(uid, now, container)),
             None => self.queue.push_all(now),
         }
     }

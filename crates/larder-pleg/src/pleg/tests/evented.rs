@@ -256,3 +256,28 @@ async fn a_runtime_without_events_is_relisted_every_period_and_asked_again_rarel
     assert_eq!(watched.it.bench.pleg.stats().runtime_events, 1);
     watched.stop().await;
 }
+
+#[test]
+fn an_early_status_counts_only_where_the_list_says_the_same() {
+    use super::super::bring_forward;
+    use crate::{ContainerId, ContainerStatus, PodStatus};
+    let status = |id: &str, state, exit_code| ContainerStatus {
+        id: ContainerId::new("fake", id),
+        state,
+        exit_code,
+        ..ContainerStatus::default()
+    };
+    let before = pod("u", &[("a", Running), ("b", Running)]);
+    let mut known = PodStatus::new("u".into(), "ns", "name-u");
+    known.containers = vec![status("a", Running, 0), status("b", Running, 0)];
+
+    let listed = pod("u", &[("a", Exited), ("b", Running)]);
+    let (forward, brought) = bring_forward(&listed, &before, &known, status("a", Exited, 3)).expect("the same");
+    assert_eq!(forward, listed);
+    assert_eq!(brought.containers, [status("a", Exited, 3), status("b", Running, 0)]);
+    // It was asked for a moment before it ended, or is no container of the pod's, or was not known before.
+    assert_eq!(bring_forward(&listed, &before, &known, status("a", Running, 0)), None);
+    assert_eq!(bring_forward(&listed, &before, &known, status("c", Exited, 3)), None);
+    let new = pod("u", &[("c", Exited)]);
+    assert_eq!(bring_forward(&new, &before, &known, status("c", Exited, 3)), None);
+}

@@ -134,7 +134,7 @@ async fn run_loop(steps: Vec<Step>, tells: Vec<bool>) {
             Step::RelistPod(n) => bench.pleg.request_relist(uid(n).as_str().into()),
         }
         if let Some(uid) = touched.filter(|_| tell) {
-            bench.pleg.queue.push_event(uid.as_str().into(), bench.pleg.clock.now());
+            bench.pleg.queue.push_event(uid.as_str().into(), bench.pleg.clock.now(), None);
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
