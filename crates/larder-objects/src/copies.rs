@@ -211,7 +211,7 @@ where
             }
             return;
         }
-        let mut item = Item::new();
+        let mut item = Item::new(moment.stamp);
         item.add_reference(uid);
         let in_namespace = P::POLLS && Namespace::take_in(namespaces, key.namespace());
         if in_namespace {

@@ -164,6 +164,8 @@ pub(super) enum Verdict<E> {
 pub(super) struct Item<O, E, H> {
     /// How often each pod refers to it; most objects have one pod.
     references: SmallVec<[(Box<str>, u32); 1]>,
+    /// When it was first referenced.
+    pub(super) born: Stamp,
     pub(super) copy: Copy<O>,
     pub(super) watch: Watch<E, H>,
     /// It is read again and again, as a volume is.
@@ -177,9 +179,10 @@ pub(super) struct Item<O, E, H> {
 }
 
 impl<O: Object, E: FetchError, H> Item<O, E, H> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(born: Stamp) -> Self {
         Self {
             references: SmallVec::new(),
+            born,
             copy: Copy::new(),
             watch: Watch::Off,
             mounted: false,

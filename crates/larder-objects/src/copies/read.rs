@@ -91,12 +91,16 @@ where
             let Some(item) = items.get_mut(&key) else {
                 return Poll::Ready(Step::Answer(Err(GetError::NotRegistered { key: key.clone() })));
             };
-            after.dropped_wakers.extend(waiter.ticket.take().and_then(|ticket| item.leave(ticket)));
-            item.access(self.base, moment.at);
+            let queued = waiter.ticket.take();
+            after.dropped_wakers.extend(queued.and_then(|ticket| item.leave(ticket)));
             let verdict = {
                 let link = link_of(&item.watch, namespaces, key.namespace());
                 item.judge(link, polling, moment.at, self.base)
             };
+            // It is read when the reader comes and when it is answered, not all the while that it waits.
+            if queued.is_none() || !matches!(verdict, Verdict::Wait) {
+                item.access(self.base, moment.at);
+            }
             let state = match verdict {
                 Verdict::Fresh => FreshState::Fresh,
                 Verdict::Stale(reason) => {
@@ -181,6 +185,11 @@ where
                 after.objects.extend(fetched.ok());
                 return Settled::Again;
             };
+            if began < item.born {
+                // It was released, and referenced again: this is from before the reference.
+                after.objects.extend(fetched.ok());
+                return Settled::Again;
+            }
             // One that came after it and begins anew is another one's.
             item.flight.take_if(|flight| flight.began == began);
             let read = (kind, self.fetch.source(kind));
@@ -205,7 +214,7 @@ where
         })
     }
 
-    /// The answer to those who waited for a fetch; `None` if they have to look again.
+    /// The answer to those who queued for a fetch; `None` if they have to look again.
     fn answer_settled(&self, key: &ObjectKey, settled: Settled<F::Error>) -> Option<Answer<F>> {
         let polling = self.rules.polling();
         self.change(key.namespace(), |shard, after| {

@@ -106,7 +106,8 @@ struct Model {
     reads: usize,
     went_back: u64,
     outcome: Outcome,
-    waiting: BTreeMap<usize, &'static str>,
+    /// The object, and whether the reader has just come.
+    waiting: BTreeMap<usize, (&'static str, bool)>,
 }
 
 fn version(doc: &Doc) -> u64 {
@@ -355,13 +356,18 @@ impl Model {
     fn run(&mut self) -> BTreeMap<usize, Answer> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut answers = BTreeMap::new();
-        for (reader, name) in waiting {
+        for (reader, (name, arrived)) in waiting {
+            let accessed = self.items.get(name).map(|item| item.accessed);
             match self.read(name) {
                 Some(answer) => {
                     answers.insert(reader, answer);
                 }
                 None => {
-                    self.waiting.insert(reader, name);
+                    self.waiting.insert(reader, (name, false));
+                    // To wait is no access, to come and to be answered are.
+                    if let (false, Some(item), Some(accessed)) = (arrived, self.items.get_mut(name), accessed) {
+                        item.accessed = accessed;
+                    }
                 }
             }
         }
@@ -413,7 +419,7 @@ proptest! {
             model.step = step + 1;
             match op {
                 Op::Begin(name) => {
-                    model.waiting.insert(world.begin("ns", name), name);
+                    model.waiting.insert(world.begin("ns", name), (name, true));
                 }
                 Op::Drop(at) => {
                     let waiting = world.waiting();

@@ -496,6 +496,21 @@ fn a_read_under_way_is_not_good_enough_for_a_reference_that_came_after_it() {
 }
 
 #[test]
+fn a_read_from_before_the_object_was_released_says_nothing_of_it_once_it_is_referenced_again() {
+    let mut world = synced();
+    world.store.add_reference("ns", "name", "pod-2");
+    let reader = world.begin("ns", "name");
+    world.run();
+    world.store.delete_reference("ns", "name", "pod");
+    world.store.delete_reference("ns", "name", "pod-2");
+    world.store.add_reference("ns", "name", "pod-3");
+    world.source.complete(0, Ok(doc(1)));
+    assert!(world.run().is_empty());
+    world.source.sink().replace(Some(doc(2)));
+    assert_eq!((world.run()[&reader].fresh(), world.get("name").fresh()), (2, 2));
+}
+
+#[test]
 fn the_next_reader_goes_on_with_the_read_of_one_that_went_away() {
     let mut world = synced();
     world.store.add_reference("ns", "name", "pod-2");
