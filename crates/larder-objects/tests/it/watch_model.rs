@@ -358,17 +358,14 @@ impl Model {
         let mut answers = BTreeMap::new();
         for (reader, (name, arrived)) in waiting {
             let accessed = self.items.get(name).map(|item| item.accessed);
-            match self.read(name) {
-                Some(answer) => {
-                    answers.insert(reader, answer);
-                }
-                None => {
-                    self.waiting.insert(reader, (name, false));
-                    // To wait is no access, to come and to be answered are.
-                    if let (false, Some(item), Some(accessed)) = (arrived, self.items.get_mut(name), accessed) {
-                        item.accessed = accessed;
-                    }
-                }
+            if let Some(answer) = self.read(name) {
+                answers.insert(reader, answer);
+                continue;
+            }
+            self.waiting.insert(reader, (name, false));
+            // To wait is no access, to come and to be answered are.
+            if let (false, Some(item), Some(accessed)) = (arrived, self.items.get_mut(name), accessed) {
+                item.accessed = accessed;
             }
         }
         answers
