@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -127,6 +128,7 @@ impl Server {
             token: self.token.clone(),
             tracker: TaskTracker::new(),
             app: Arc::clone(&self.app),
+            is_refused: AtomicBool::new(false),
         };
         tokio::join!(
             connections.take_local(&self.listener, app::local(&self.app)),
@@ -148,6 +150,8 @@ struct Connections {
     token: CancellationToken,
     tracker: TaskTracker,
     app: Arc<App>,
+    /// Whether the kernel gives no connections right now, and that has been told. Relaxed: for the log alone.
+    is_refused: AtomicBool,
 }
 
 impl Connections {
@@ -188,9 +192,14 @@ impl Connections {
 
     async fn accepted<S>(&self, accepted: io::Result<S>) -> Option<S> {
         match accepted {
-            Ok(stream) => Some(stream),
+            Ok(stream) => {
+                self.is_refused.store(false, Ordering::Relaxed);
+                Some(stream)
+            }
             Err(error) => {
-                tracing::warn!(%error, "cannot take a connection");
+                if !self.is_refused.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(%error, "cannot take connections: trying again until it works");
+                }
                 self.token.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await;
                 None
             }
