@@ -1,6 +1,8 @@
 //! What a node's larder is started with; checked before anything starts.
 
+use crate::strategy::ChangeDetection;
 use larder_kube::KubeOptions;
+use larder_objects::{AutoOptions, WatchOptions};
 use larder_pleg::PlegOptions;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -29,6 +31,15 @@ pub struct Config {
     /// Follow the runtime's event stream, so that a change is seen at once and not at the next relist. Default: true; a
     /// runtime without one is relisted all the same.
     pub runtime_events: bool,
+    /// How the objects of each kind are kept up to date. Default: all are watched, as by the kubelet. Manifests are looked at
+    /// with every read, whatever stands here.
+    pub change_detection: ChangeDetection,
+    /// How often those who read an object again and again do that: an object that nobody has read for five times as long
+    /// is not watched until it is read again. Default: 1 minute, the kubelet's `syncFrequency`.
+    pub sync_period: Duration,
+    /// What those five sync periods are raised to where they are less. Default: 1 minute, as the kubelet's; shorter ones are
+    /// for tests.
+    pub min_idle: Duration,
     /// How long an object is fresh after it was fetched, where the node's annotation `node.alpha.kubernetes.io/ttl` says
     /// nothing. Default: 1 minute, as the kubelet's.
     pub default_ttl: Duration,
@@ -79,8 +90,22 @@ pub struct Policy {
     /// container cannot restart while the API server is away.
     pub keep_last_known: bool,
     /// Fetch an object as soon as a pod refers to it, not only when it is first read. Default: true, so that an outage
-    /// that begins before the first read finds it there. Costs no fetch more than that first read would have.
+    /// that begins before the first read finds it there. Costs no fetch more than that first read would have. With
+    /// [`Strategy::Direct`](crate::Strategy::Direct) nothing is fetched before it is read.
     pub fetch_on_reference: bool,
+    /// Answer that an object is absent until its TTL has passed, as one that is there; a new reference has it asked for
+    /// again. Default: true. The kubelet asks for a missing optional object at every sync. Where objects are watched, this
+    /// is not needed: the watch tells of the object.
+    pub serve_absences: bool,
+    /// Have a watched object that a new pod refers to read anew before it is given out, so that the pod sees nothing from
+    /// before it was there. Default: true. The kubelet's watch may be behind.
+    pub first_read_as_new_as_pod: bool,
+    /// Hold an immutable object as it was read, without a watch. Default: true, as the kubelet does; a new reference has it
+    /// looked at again, which the kubelet does not.
+    pub hold_immutable: bool,
+    /// With [`Strategy::Auto`](crate::Strategy::Auto), watch a namespace as a whole where larder's identity may do that and
+    /// most of its objects are referenced. Default: true.
+    pub watch_namespaces: bool,
     /// Let a pod that has succeeded or failed go of its objects, though its own object is still there. Default: true; the
     /// kubelet keeps them until the pod is deleted, which for a finished job may be never.
     pub release_ended_pods: bool,
@@ -99,6 +124,10 @@ impl Default for Policy {
         Self {
             keep_last_known: true,
             fetch_on_reference: true,
+            serve_absences: true,
+            first_read_as_new_as_pod: true,
+            hold_immutable: true,
+            watch_namespaces: true,
             release_ended_pods: true,
             fetch_backoff_initial: Duration::from_millis(500),
             fetch_backoff_max: Duration::from_secs(10),
@@ -145,6 +174,9 @@ impl Config {
             cluster,
             runtime: RuntimeEndpoint::default(),
             runtime_events: true,
+            change_detection: ChangeDetection::default(),
+            sync_period: Duration::from_mins(1),
+            min_idle: Duration::from_mins(1),
             default_ttl: Duration::from_mins(1),
             kube: KubeOptions::default(),
             pleg,
@@ -164,7 +196,14 @@ impl Config {
         {
             return Err(ConfigError::new("cluster", "the manifests' directory is empty: name one"));
         }
+        for (field, duration) in [("sync_period", self.sync_period), ("min_idle", self.min_idle)] {
+            if duration.is_zero() {
+                return Err(ConfigError::new(field, "must be longer than nothing"));
+            }
+        }
         for (field, duration) in [
+            ("sync_period", self.sync_period),
+            ("min_idle", self.min_idle),
             ("default_ttl", self.default_ttl),
             ("policy.fetch_backoff_initial", self.policy.fetch_backoff_initial),
             ("policy.fetch_backoff_max", self.policy.fetch_backoff_max),
@@ -179,6 +218,29 @@ impl Config {
         }
         self.kube.validate().map_err(|error| ConfigError::new("kube", error.to_string()))?;
         self.pleg.validate().map_err(|error| ConfigError::new("pleg", error.to_string()))
+    }
+}
+
+impl Config {
+    /// How watches of objects are kept.
+    pub(crate) fn watch_options(&self) -> AutoOptions {
+        let watch = WatchOptions {
+            // Bounded by `validate` to five years.
+            max_idle: self.sync_period.saturating_mul(5),
+            min_idle: self.min_idle,
+            hold_immutable: self.policy.hold_immutable,
+            first_read_at_least_as_new: self.policy.first_read_as_new_as_pod,
+        };
+        let defaults = AutoOptions::default();
+        let namespaces_from = defaults.namespaces_from.filter(|_| self.policy.watch_namespaces);
+        AutoOptions { watch, namespaces_from }
+    }
+
+    /// How often to look for watches that nobody needs: once a minute, as the kubelet does, or five times in the time
+    /// after which one is stopped.
+    pub(crate) fn idle_check(&self) -> Duration {
+        let idle = self.sync_period.saturating_mul(5).max(self.min_idle);
+        (idle / 5).clamp(Duration::from_millis(100), Duration::from_mins(1))
     }
 }
 
@@ -227,6 +289,9 @@ mod tests {
         check("node_name", |config| config.node_name = "a..b".to_owned());
         check("cluster", |config| config.cluster = Cluster::Manifests(PathBuf::new()));
         check("default_ttl", |config| config.default_ttl = Duration::MAX);
+        check("sync_period", |config| config.sync_period = Duration::ZERO);
+        check("sync_period", |config| config.sync_period = Duration::MAX);
+        check("min_idle", |config| config.min_idle = Duration::ZERO);
         check("policy.fetch_backoff_max", |config| config.policy.fetch_backoff_max = Duration::ZERO);
         check("pleg", |config| config.pleg.relist_period = Duration::ZERO);
         check("kube", |config| config.kube.page_size = 0);

@@ -28,6 +28,20 @@ pub enum ReadError {
         /// Whether there is no API server that could be asked for it instead.
         from_manifests: bool,
     },
+    /// It was asked for a pod that does not refer to it, or whose objects are not held.
+    #[error("{} \"{key}\" is not held for pod \"{pod}\" (uid {uid}): {why}", singular(*kind))]
+    NotReferencedByPod {
+        /// The object's kind.
+        kind: Kind,
+        /// The object's namespace and name.
+        key: ObjectKey,
+        /// The pod's namespace and name.
+        pod: ObjectKey,
+        /// The pod's UID.
+        uid: String,
+        /// Which of the two it is.
+        why: &'static str,
+    },
     /// The source says that there is no such object.
     #[error("{} \"{}\" not found", kind.resource(), key.name())]
     NotFound {
@@ -78,7 +92,7 @@ impl ReadError {
 
     /// Whether it was refused because no pod of this node refers to it.
     pub fn is_not_referenced(&self) -> bool {
-        matches!(self, Self::NotReferenced { .. })
+        matches!(self, Self::NotReferenced { .. } | Self::NotReferencedByPod { .. })
     }
 
     /// Whether nothing is known of it yet.

@@ -1,9 +1,10 @@
-//! What came of the fetches of one kind of object: when the source last answered, which objects fail, and until when each
-//! of those is left alone.
+//! What came of the fetches and watches of one kind of object: when the source last answered, which objects fail, and
+//! until when each of those is left alone.
 //!
 //! # Limits
 //!
-//! A record is kept per object that fails, until it succeeds or is [forgotten](FetchLog::forget) with its last reference.
+//! A record is kept per object whose fetch fails, until it succeeds or is [forgotten](FetchLog::forget) with its last
+//! reference; and per watch that fails, until it goes on or [ends](FetchLog::watch_ended).
 //!
 //! # Locks
 //!
@@ -14,6 +15,7 @@ use larder_kube::KubeObject;
 use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,13 +45,40 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    fn new(since: Timestamp, why: &Arc<str>) -> Self {
+        Self { since, count: 0, retry_at: since, why: Arc::clone(why), class: "", unavailable: false }
+    }
+
+    fn again<E: SourceError>(&mut self, error: &E, why: Arc<str>) {
+        self.count = self.count.saturating_add(1);
+        self.why = why;
+        self.class = error.class();
+        self.unavailable = error.is_unavailable();
+    }
+
     /// A failure that no fetch has reported: there was no answer in time.
     pub(crate) fn unreported(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
         Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false }
     }
 }
 
-/// The health of a source of objects, as its fetches show it.
+/// What a watch is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Scope {
+    Object(ObjectKey),
+    Namespace(Box<str>),
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(key) => key.fmt(f),
+            Self::Namespace(namespace) => write!(f, "{namespace}/*"),
+        }
+    }
+}
+
+/// The health of a source of objects, as its fetches and watches show it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     /// When it last answered, with an object or with 'not found'.
@@ -85,6 +114,8 @@ pub(crate) struct FetchLog {
 #[derive(Debug, Default)]
 struct State {
     failures: HashMap<ObjectKey, Failure>,
+    /// Of watches: these are tried again by whoever watches, and hold up no read.
+    watches: HashMap<Scope, Failure>,
     health: Health,
 }
 
@@ -93,9 +124,18 @@ impl FetchLog {
         Self { backoff, state: Mutex::default() }
     }
 
-    /// The failure of that object that has not ended.
+    /// The failure of that object that has not ended: of its fetches, or of its watch.
     pub(crate) fn failure(&self, key: &ObjectKey) -> Option<Failure> {
-        self.state.lock().failures.get(key).cloned()
+        let state = self.state.lock();
+        if let Some(failure) = state.failures.get(key) {
+            return Some(failure.clone());
+        }
+        // Most of the time, nothing fails.
+        if state.watches.is_empty() {
+            return None;
+        }
+        let of_namespace = || state.watches.get(&Scope::Namespace(key.namespace().into()));
+        state.watches.get(&Scope::Object(key.clone())).or_else(of_namespace).cloned()
     }
 
     pub(crate) fn health(&self) -> Health {
@@ -117,39 +157,60 @@ impl FetchLog {
     fn answered(&self, key: &ObjectKey, at: Timestamp) {
         let mut state = self.state.lock();
         state.failures.remove(key);
-        state.health.last_answer = Some(at);
-        if state.health.is_failing {
-            state.health.is_failing = false;
-            state.forgive();
+        state.answered(at);
+    }
+
+    /// A watch goes on, and has told of this object if one is named: it is known now, whatever came of its fetches.
+    pub(crate) fn watch_told(&self, scope: &Scope, key: Option<&ObjectKey>, at: Timestamp) {
+        let mut state = self.state.lock();
+        state.watches.remove(scope);
+        if let Some(key) = key {
+            state.failures.remove(key);
         }
+        state.answered(at);
+    }
+
+    /// A list or watch failed. Whoever watches tries again.
+    pub(crate) fn watch_failed<E: SourceError>(&self, scope: &Scope, at: Timestamp, error: &E) {
+        let why: Arc<str> = error.to_string().into();
+        let mut state = self.state.lock();
+        state.failing(at, &why, error);
+        let failure = state.watches.entry(scope.clone()).or_insert_with(|| Failure::new(at, &why));
+        failure.again(error, why);
+    }
+
+    /// Nobody watches that any more.
+    pub(crate) fn watch_ended(&self, scope: &Scope) {
+        self.state.lock().watches.remove(scope);
     }
 
     fn failed<E: SourceError>(&self, key: &ObjectKey, at: Timestamp, error: &E) {
         let why: Arc<str> = error.to_string().into();
         let mut state = self.state.lock();
-        state.health.last_failure = Some((at, Arc::clone(&why)));
-        if error.is_unavailable() {
-            state.health.is_failing = true;
-        }
-        let failure = state.failures.entry(key.clone()).or_insert_with(|| Failure {
-            since: at,
-            count: 0,
-            retry_at: at,
-            why: Arc::clone(&why),
-            class: error.class(),
-            unavailable: false,
-        });
-        failure.count = failure.count.saturating_add(1);
-        let pause =
-            self.backoff.pause(failure.count).max(error.retry_after().unwrap_or_default().min(self.backoff.max));
-        failure.retry_at = at + pause;
-        failure.why = why;
-        failure.class = error.class();
-        failure.unavailable = error.is_unavailable();
+        state.failing(at, &why, error);
+        let failure = state.failures.entry(key.clone()).or_insert_with(|| Failure::new(at, &why));
+        failure.again(error, why);
+        let asked_for = error.retry_after().unwrap_or_default().min(self.backoff.max);
+        failure.retry_at = at + self.backoff.pause(failure.count).max(asked_for);
     }
 }
 
 impl State {
+    fn answered(&mut self, at: Timestamp) {
+        self.health.last_answer = Some(at);
+        if self.health.is_failing {
+            self.health.is_failing = false;
+            self.forgive();
+        }
+    }
+
+    fn failing<E: SourceError>(&mut self, at: Timestamp, why: &Arc<str>, error: &E) {
+        self.health.last_failure = Some((at, Arc::clone(why)));
+        if error.is_unavailable() {
+            self.health.is_failing = true;
+        }
+    }
+
     fn forgive(&mut self) {
         for failure in self.failures.values_mut().filter(|failure| failure.unavailable) {
             failure.retry_at = failure.since;
@@ -266,6 +327,37 @@ mod tests {
         log.answered(&key("a"), at(4));
         assert!(log.failure(&key("a")).is_none());
         assert_eq!(log.health().last_answer, Some(at(4)));
+    }
+
+    #[test]
+    fn a_watch_that_fails_is_told_until_it_goes_on_and_holds_up_no_read() {
+        let log = FetchLog::new(BACKOFF);
+        let broken = Broken { unavailable: true, retry_after: None };
+        for (scope, of, other) in [
+            (Scope::Object(key("a")), key("a"), key("b")),
+            (Scope::Namespace("ns".into()), key("b"), ObjectKey::new("other", "b")),
+        ] {
+            log.watch_failed(&scope, at(1), &broken);
+            log.watch_failed(&scope, at(2), &broken);
+            let failure = log.failure(&of).unwrap();
+            assert_eq!((failure.since, failure.count, failure.retry_at, &*failure.why), (at(1), 2, at(1), "broken"));
+            assert!(log.failure(&other).is_none() && log.health().is_failing);
+            log.watch_told(&scope, None, at(3));
+            assert!(log.failure(&of).is_none() && !log.health().is_failing);
+            log.watch_failed(&scope, at(4), &broken);
+            log.watch_ended(&scope);
+            assert!(log.failure(&of).is_none());
+        }
+    }
+
+    #[test]
+    fn what_a_watch_has_told_of_is_known_whatever_came_of_its_fetches() {
+        let log = FetchLog::new(BACKOFF);
+        log.failed(&key("a"), at(0), &Broken { unavailable: false, retry_after: None });
+        log.watch_told(&Scope::Object(key("a")), None, at(1));
+        assert!(log.failure(&key("a")).is_some(), "a bookmark says nothing of the object");
+        log.watch_told(&Scope::Object(key("a")), Some(&key("a")), at(1));
+        assert!(log.failure(&key("a")).is_none());
     }
 
     #[test]

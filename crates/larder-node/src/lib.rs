@@ -34,10 +34,12 @@ mod fetch_log;
 mod metrics;
 mod node;
 mod objects;
+mod reflect_log;
 mod registrar;
 mod report;
 mod runtime;
 mod source;
+mod strategy;
 mod tasks;
 
 pub use answer::{Answer, Outcome};
@@ -46,8 +48,12 @@ pub use error::{ReadError, StartError};
 pub use larder_kube::ObjectKind;
 pub use node::{Node, PodList};
 pub use objects::ObjectList;
-pub use report::{Check, ContainerCounts, Counts, ObjectCounts, Report, SourceReport, SourceState};
+pub use report::{
+    ApiServerReport, Check, ContainerCounts, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport,
+    SourceState,
+};
 pub use runtime::{PodStatusRead, WaitError};
+pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};
 
 /// The wall time of a timestamp; `None` where a calendar cannot hold it.
 fn wall_time(clock: &larder_clock::MonotonicClock, at: larder_clock::Timestamp) -> Option<jiff::Timestamp> {

@@ -10,8 +10,9 @@ pub(crate) use runtime::{Observers, RuntimeMetrics};
 use crate::answer::{Answer, Outcome};
 use crate::error::ReadError;
 use crate::fetch_log::FetchObserver;
+use larder_clock::Timestamp;
 use larder_kube::{Kind, KubeObject, ObjectKind};
-use larder_objects::ReadKind;
+use larder_objects::{ReadKind, Source};
 use larder_pleg::PlegObserver;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -39,6 +40,12 @@ struct FetchLabels {
     result: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FetchKindLabels {
+    kind: &'static str,
+    read: &'static str,
+}
+
 /// Seconds from 1 ms to 16 s: an API server's usual answers, up to larder's own deadline.
 const SECONDS: [f64; 15] =
     [0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384];
@@ -52,7 +59,8 @@ fn seconds_histogram() -> Histogram {
 pub(crate) struct Metrics {
     reads: Family<ReadLabels, Counter>,
     fetches: Family<FetchLabels, Counter>,
-    fetch_seconds: Family<KindLabel, Histogram, fn() -> Histogram>,
+    fetch_seconds: Family<FetchKindLabels, Histogram, fn() -> Histogram>,
+    /// Where they are noticed above the store; those that a store notices are added at the scrape.
     went_back: Family<KindLabel, Counter>,
     pleg: PlegMetrics,
 }
@@ -71,7 +79,9 @@ impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
             "larder_object_reads",
-            "Reads of objects, by what came of them: hit, fetched, refreshed, stale, absent, not_referenced, unknown",
+            "Reads of objects, by what came of them: hit (held, and fresh), miss (not held, and fetched), refreshed (held, and \
+             fetched again), stale (the last known), negative (known to be absent, without a fetch), absent (asked for, and \
+             not there), not_referenced, unknown",
             self.reads.clone(),
         );
         registry.register(
@@ -81,14 +91,9 @@ impl Metrics {
         );
         registry.register_with_unit(
             "larder_object_fetch_duration",
-            "How long fetches of objects took",
+            "How long fetches of objects took, by kind of read",
             Unit::Seconds,
             self.fetch_seconds.clone(),
-        );
-        registry.register(
-            "larder_object_versions_went_back",
-            "Objects whose resourceVersion went back and was accepted: the API server's etcd was restored",
-            self.went_back.clone(),
         );
         for (name, help, histogram) in [
             ("larder_pleg_relist_duration", "How long lists of all pods took", &self.pleg.relist),
@@ -98,6 +103,12 @@ impl Metrics {
         ] {
             registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
         }
+    }
+
+    /// Versions of objects of a kind that went back, as noticed above its store.
+    pub(crate) fn versions_went_back(&self, kind: ObjectKind) -> u64 {
+        let label = KindLabel { kind: Kind::from(kind).resource() };
+        self.went_back.get(&label).map_or(0, |counter| counter.get())
     }
 
     /// The metrics of the PLEG.
@@ -119,16 +130,23 @@ pub(crate) struct ObjectMetrics {
 }
 
 impl ObjectMetrics {
-    pub(crate) fn read(&self, result: &Result<Answer<KubeObject>, ReadError>) {
+    /// A read that began then has ended.
+    pub(crate) fn read(&self, result: &Result<Answer<KubeObject>, ReadError>, began: Timestamp) {
         let result = match result {
             Ok(answer) => match answer.outcome {
                 _ if !answer.freshness.is_fresh() => "stale",
-                Outcome::Fetched => "fetched",
+                Outcome::Fetched => "miss",
                 Outcome::Refreshed => "refreshed",
                 Outcome::Held | Outcome::FetchFailed => "hit",
             },
+            Err(ReadError::NotFound { freshness, .. }) if !freshness.is_fresh() => "stale",
+            Err(ReadError::NotFound { freshness, .. })
+                if freshness.source == Source::Watch || freshness.confirmed_at < began =>
+            {
+                "negative"
+            }
             Err(ReadError::NotFound { .. }) => "absent",
-            Err(ReadError::NotReferenced { .. }) => "not_referenced",
+            Err(error) if error.is_not_referenced() => "not_referenced",
             Err(_) => "unknown",
         };
         self.all.reads.get_or_create(&ReadLabels { kind: self.kind, result }).inc();
@@ -146,7 +164,7 @@ impl FetchObserver for ObjectMetrics {
             ReadKind::ApiServerCache => "cached",
         };
         self.all.fetches.get_or_create(&FetchLabels { kind: self.kind, read, result }).inc();
-        self.all.fetch_seconds.get_or_create(&KindLabel { kind: self.kind }).observe(took.as_secs_f64());
+        self.all.fetch_seconds.get_or_create(&FetchKindLabels { kind: self.kind, read }).observe(took.as_secs_f64());
     }
 }
 

@@ -8,16 +8,18 @@ use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectCache, ObjectList, ObjectPolicy, Parts};
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
-use crate::source::ObjectSource;
+use crate::source::{ObjectReflect, ObjectSource};
+use crate::strategy::Strategy;
 use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_cri::CriOptions;
 use larder_kube::source::{self, Held};
 use larder_kube::{
-    Kind, KubeClient, KubeObject, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader, SourceWriter,
+    Kind, KubeClient, KubeObject, KubeReflect, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader,
+    SourceWriter,
 };
 use larder_manifests::{ManifestOptions, ManifestSource};
-use larder_objects::{FreshState, Freshness, ObjectKey, Source};
+use larder_objects::{FreshState, Freshness, ObjectKey, PodIdentity, Source};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use std::fmt;
@@ -35,13 +37,14 @@ const GRACE: Duration = Duration::from_secs(3);
 const KEEP_EVERY: Duration = Duration::from_secs(5);
 /// How long the keeper's own reads may take.
 const KEEP_DEADLINE: Duration = Duration::from_secs(30);
+/// How long reflectors may take to end.
+const REFLECTORS_END: Duration = Duration::from_secs(2);
 /// When asking again may help, where nobody said.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Where the pods and objects come from, for reports.
-#[derive(Debug)]
 enum From {
-    Kube(KubeClient),
+    Kube(KubeClient, [KubeReflect; 2]),
     Manifests {
         reader: larder_manifests::ManifestReader,
         /// Says that there is no node; what it says is stale once it is dropped.
@@ -98,17 +101,25 @@ impl Node {
         let runtime = runtime_side(&config, clock, &metrics)?.map(Arc::new);
         let sources = Sources::open(&config, clock).await?;
         let name: Arc<str> = config.node_name.as_str().into();
-        let cache = |kind: ObjectKind, fetch: ObjectSource| {
+        let cache = |kind: ObjectKind, fetch: ObjectSource, reflect: ObjectReflect| {
             ObjectCache::new(Parts {
                 kind,
                 node: Arc::clone(&name),
+                strategy: match reflect {
+                    ObjectReflect::Kube(_) => config.change_detection.of(kind),
+                    // With a TTL of nothing: each read looks, and what was read is kept as last known.
+                    ObjectReflect::Manifests => Strategy::Ttl,
+                },
                 fetch,
+                reflect,
+                watch: config.watch_options(),
                 clock,
                 ttl: NodeTtl(Arc::new(sources.node.clone())),
                 default_ttl: sources.default_ttl,
                 source: sources.source,
                 policy: ObjectPolicy {
                     keep_last_known: config.policy.keep_last_known,
+                    serve_absences: config.policy.serve_absences,
                     accept_older_versions: config.policy.accept_older_versions,
                     backoff: Backoff {
                         initial: config.policy.fetch_backoff_initial,
@@ -121,8 +132,8 @@ impl Node {
             })
         };
         let caches = Arc::new(Caches {
-            secrets: cache(ObjectKind::Secret, sources.secrets),
-            config_maps: cache(ObjectKind::ConfigMap, sources.config_maps),
+            secrets: cache(ObjectKind::Secret, sources.secrets.0, sources.secrets.1),
+            config_maps: cache(ObjectKind::ConfigMap, sources.config_maps.0, sources.config_maps.1),
         });
         let registrar =
             Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
@@ -142,6 +153,10 @@ impl Node {
         };
         node.ask_for_itself();
         node.run(sources.run, config.policy.fetch_on_reference);
+        for (task, kind) in [("idle secrets", ObjectKind::Secret), ("idle configmaps", ObjectKind::ConfigMap)] {
+            let (caches, every, until) = (Arc::clone(&node.caches), config.idle_check(), node.tasks.token.clone());
+            node.tasks.spawn(task, async move { caches.of(kind).stop_idle(every, until).await });
+        }
         Ok(Arc::new(node))
     }
 
@@ -171,7 +186,7 @@ impl Node {
     /// Asks the API server once whether the node is there and these credentials may read it. A node that is not there may
     /// be about to register, so an objection is told and ends nothing.
     fn ask_for_itself(&self) {
-        let From::Kube(client) = &self.from else { return };
+        let From::Kube(client, _) = &self.from else { return };
         let (client, name, objection) = (client.clone(), Arc::clone(&self.name), Arc::clone(&self.objection));
         let token = self.tasks.token.clone();
         self.tasks.fleeting.spawn(async move {
@@ -189,6 +204,12 @@ impl Node {
     /// Ends everything, and waits for it.
     pub async fn stop(&self) {
         self.tasks.stop().await;
+        if let From::Kube(_, reflects) = &self.from {
+            for reflect in reflects {
+                // What does not end is dropped with the process.
+                let _ = tokio::time::timeout(REFLECTORS_END, reflect.stop()).await;
+            }
+        }
     }
 
     /// The node's name.
@@ -235,6 +256,30 @@ impl Node {
             Self::synced(&self.pods, || format!("{} \"{namespace}/{name}\"", singular(kind.into())))?;
         }
         cache.read(namespace, name, deadline).await
+    }
+
+    /// As [`get_object`](Self::get_object), for a pod of this node, given by namespace and name: its references are kept until the read is answered,
+    /// though the pod may end or go meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Besides those of [`get_object`](Self::get_object), [`ReadError::NotReferencedByPod`], and [`ReadError::NotFound`]
+    /// for a pod that is not there.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped read lets go of the references.
+    pub async fn get_object_for(
+        &self,
+        (namespace, pod): (&str, &str),
+        kind: ObjectKind,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Answer<KubeObject>, ReadError> {
+        let pod = self.get_pod(namespace, pod)?.object;
+        self.registrar.caught_up().await;
+        let pod = PodIdentity { namespace: pod.namespace(), name: pod.name(), uid: pod.uid() };
+        self.caches.of(kind).read_for(pod, name, deadline).await
     }
 
     /// Reads the Secrets or ConfigMaps that pods of this node refer to, in all namespaces or in one, for at most
@@ -459,8 +504,8 @@ struct Sources {
     from: From,
     pods: SourceReader<Pod>,
     node: SourceReader<larder_kube::Node>,
-    secrets: ObjectSource,
-    config_maps: ObjectSource,
+    secrets: (ObjectSource, ObjectReflect),
+    config_maps: (ObjectSource, ObjectReflect),
     run: RunSources,
     default_ttl: Duration,
     source: Option<Source>,
@@ -483,15 +528,19 @@ impl Sources {
         };
         let pods = PodSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
         let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
+        let reflects = [ObjectKind::Secret, ObjectKind::ConfigMap].map(|kind| client.reflector(kind));
+        let source = |kind, reflect: &KubeReflect| {
+            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflect::Kube(reflect.clone()))
+        };
         Ok(Self {
             pods: pods.reader(),
             node: node.reader(),
-            secrets: ObjectSource::Kube(client.fetcher(ObjectKind::Secret)),
-            config_maps: ObjectSource::Kube(client.fetcher(ObjectKind::ConfigMap)),
+            secrets: source(ObjectKind::Secret, &reflects[0]),
+            config_maps: source(ObjectKind::ConfigMap, &reflects[1]),
             run: RunSources::Kube(pods, node),
             default_ttl: config.default_ttl,
             source: None,
-            from: From::Kube(client),
+            from: From::Kube(client, reflects),
         })
     }
 
@@ -503,11 +552,12 @@ impl Sources {
         let (mut writer, node) = source::new(Source::Manifest, clock);
         writer.replace([]);
         writer.watching();
+        let source = |kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflect::Manifests);
         Ok(Self {
             pods: reader.pods().clone(),
             node,
-            secrets: ObjectSource::Manifests(reader.fetcher(ObjectKind::Secret)),
-            config_maps: ObjectSource::Manifests(reader.fetcher(ObjectKind::ConfigMap)),
+            secrets: source(ObjectKind::Secret),
+            config_maps: source(ObjectKind::ConfigMap),
             run: RunSources::Manifests(manifests),
             // A read is a look into a map, so every read has what the files have.
             default_ttl: Duration::ZERO,

@@ -1,6 +1,6 @@
-//! The objects of one kind that this node's pods refer to, with the daemon's own policies over the exact cache.
+//! The objects of one kind that this node's pods refer to, with the daemon's own policies over the exact caches.
 //!
-//! The cache below ([`TtlStore`] under [`PodObjects`]) is the kubelet's to the letter. Over it:
+//! The cache below (the store of the [`Strategy`] that was chosen, under [`PodObjects`]) does what the kubelet's does. Over it:
 //!
 //! # Guarantees
 //!
@@ -10,6 +10,9 @@
 //! - *Backoff*: an object whose fetches fail is left alone for a while, which readers do not wait for.
 //! - *Deadline*: a read ends at its deadline. The fetch that it waited for goes on, for the next one to find.
 //! - *Restored*: a consistent read that gives a lower resourceVersion than the held one replaces it, and is counted.
+//! - *Negative entries*: where objects are fetched by their TTL, an absence is an answer until the TTL too; a new reference
+//!   puts it in doubt. A store that watches sees the object the moment it is there, and does without.
+//! - *Held for a pod*: a read that is made for a pod keeps the pod's references until it is answered.
 //!
 //! # Cancel safety
 //!
@@ -17,31 +20,37 @@
 //!
 //! # Locks
 //!
-//! `known` and that of the [`FetchLog`], never both, never over an `.await`.
+//! `known` and that of the [`FetchLog`], never both, never over an `.await`; `holds` before those of [`PodObjects`] and of
+//! the store.
 
 use crate::answer::{Answer, Outcome};
 use crate::error::{ReadError, singular};
 use crate::fetch_log::{Backoff, Failure, FetchLog, FetchObserver, Logged, SourceError};
 use crate::metrics::ObjectMetrics;
-use futures_util::stream::{self, StreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
+use crate::reflect_log::LoggedReflect;
+use crate::strategy::Strategy;
+use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
-    Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectState, ObjectStatus, PodIdentity, PodObjects, Read,
-    Reference, References, Source, StaleReason, Store as _, Ttl, TtlStore,
+    AutoOptions, Fetch, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference,
+    References, ReflectNamespace, Source, StaleReason, Store as _, Ttl,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use store::ObjectStore;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Objects that a list or the keeper reads at once.
-const READS_AT_ONCE: usize = 16;
+mod hold;
+mod inventory;
+mod store;
+
 /// When asking again may help where the source did not say.
 const RETRY: Duration = Duration::from_secs(1);
 /// Fetches that may go on after their readers' deadline, at most: a source that hangs is not to collect more of them.
@@ -64,10 +73,32 @@ impl References<Pod> for ReferencesOf {
     }
 }
 
+/// The names of the objects that a pod's volumes are made of: they are read again and again, for as long as it runs.
+fn mounted(kind: ObjectKind, pod: &Pod) -> impl Iterator<Item = &str> {
+    fn alone(kind: ObjectKind, volume: &Volume) -> Option<&str> {
+        match kind {
+            ObjectKind::Secret => volume.secret.as_ref()?.secret_name.as_deref(),
+            ObjectKind::ConfigMap => volume.config_map.as_ref().map(|source| source.name.as_str()),
+        }
+    }
+    fn projected(kind: ObjectKind, source: &VolumeProjection) -> Option<&str> {
+        match kind {
+            ObjectKind::Secret => source.secret.as_ref().map(|source| source.name.as_str()),
+            ObjectKind::ConfigMap => source.config_map.as_ref().map(|source| source.name.as_str()),
+        }
+    }
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.flat_map(move |volume| {
+        let sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        alone(kind, volume).into_iter().chain(sources.filter_map(move |source| projected(kind, source)))
+    })
+}
+
 /// The policies, each of [`Policy`](crate::Policy).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectPolicy {
     pub(crate) keep_last_known: bool,
+    pub(crate) serve_absences: bool,
     pub(crate) accept_older_versions: bool,
     pub(crate) backoff: Backoff,
 }
@@ -103,13 +134,15 @@ impl Ttl for NodeTtl {
     }
 }
 
-type Objects<F, C> = PodObjects<TtlStore<Logged<F, C>, C, NodeTtl>, ReferencesOf>;
+type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
-pub(crate) struct ObjectCache<F, C>
+pub(crate) struct ObjectCache<F, R, C>
 where
     F: Fetch<Object = KubeObject>,
     F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
     C: Clock + Clone,
 {
     kind: ObjectKind,
@@ -119,9 +152,11 @@ where
     default_ttl: i64,
     source: Option<Source>,
     policy: ObjectPolicy,
-    objects: Arc<Objects<F, C>>,
+    objects: Arc<Objects<F, R, C>>,
     log: Arc<FetchLog>,
+    /// Empty where the store itself keeps what is known.
     known: Mutex<LastKnown>,
+    holds: Mutex<hold::Holds>,
     /// Fetches that went on after their readers' deadline, one an object.
     going_on: Arc<Mutex<HashSet<ObjectKey>>>,
     token: CancellationToken,
@@ -132,10 +167,13 @@ where
 }
 
 /// What an [`ObjectCache`] is made of.
-pub(crate) struct Parts<F, C> {
+pub(crate) struct Parts<F, R, C> {
     pub(crate) kind: ObjectKind,
     pub(crate) node: Arc<str>,
+    pub(crate) strategy: Strategy,
     pub(crate) fetch: F,
+    pub(crate) reflect: R,
+    pub(crate) watch: AutoOptions,
     pub(crate) clock: C,
     pub(crate) ttl: NodeTtl,
     pub(crate) default_ttl: Duration,
@@ -159,18 +197,28 @@ pub struct ObjectList {
     pub unknown: Vec<(ObjectKey, ReadError)>,
 }
 
-impl<F, C> ObjectCache<F, C>
+impl<F, R, C> ObjectCache<F, R, C>
 where
     F: Fetch<Object = KubeObject>,
     F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
     C: Clock + Clone,
 {
-    pub(crate) fn new(parts: Parts<F, C>) -> Self {
+    pub(crate) fn new(parts: Parts<F, R, C>) -> Self {
         let log = Arc::new(FetchLog::new(parts.policy.backoff));
         let observer: Arc<dyn FetchObserver> = Arc::clone(&parts.metrics) as _;
         let fetch = Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
         let default_ttl = i64::try_from(parts.default_ttl.as_nanos()).unwrap_or(i64::MAX);
-        let store = TtlStore::new(fetch, parts.clock.clone(), parts.ttl.clone(), default_ttl);
+        let reflect = LoggedReflect {
+            kind: parts.kind,
+            reflect: parts.reflect,
+            clock: parts.clock.clone(),
+            log: Arc::clone(&log),
+            error: PhantomData,
+        };
+        let ttl = (parts.ttl.clone(), default_ttl);
+        let store = ObjectStore::new(parts.strategy, fetch, reflect, parts.clock.clone(), ttl, parts.watch);
         Self {
             kind: parts.kind,
             node: parts.node,
@@ -182,6 +230,7 @@ where
             objects: Arc::new(PodObjects::new(store, ReferencesOf(parts.kind))),
             log,
             known: Mutex::default(),
+            holds: Mutex::default(),
             going_on: Arc::default(),
             token: parts.token,
             tasks: parts.tasks,
@@ -194,6 +243,7 @@ where
     pub(crate) fn register_pod(&self, pod: &Pod) {
         let references = ReferencesOf(self.kind);
         let identity = references.identity(pod);
+        self.stays(identity);
         let is_new = !self.objects.is_registered(identity);
         let before = self.references_of(identity);
         self.objects.register_pod(pod);
@@ -205,11 +255,11 @@ where
             self.log.retry_now(key);
             self.known.lock().retain_present(key);
         }
+        self.objects.store().mounted(pod.metadata.namespace.as_deref().unwrap_or_default(), mounted(self.kind, pod));
         self.wanted.notify_one();
     }
 
-    /// A pod is gone, or needs its objects no longer.
-    pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
+    fn unregister_now(&self, pod: PodIdentity<'_>) {
         let before = self.references_of(pod);
         self.objects.unregister(pod);
         for key in &before {
@@ -243,8 +293,19 @@ where
         }
     }
 
+    /// Whether the store itself keeps what it was told, so that nothing has to be remembered beside it.
+    fn watches(&self) -> bool {
+        self.strategy().watches()
+    }
+
+    /// Whether every read looks at what the manifests have.
+    pub(crate) fn is_of_manifests(&self) -> bool {
+        self.source == Some(Source::Manifest)
+    }
+
     fn remember(&self, key: &ObjectKey, object: Option<&Arc<KubeObject>>, confirmed: Freshness) {
-        if !self.policy.keep_last_known {
+        let is_wanted = self.policy.keep_last_known || (object.is_none() && self.policy.serve_absences);
+        if !is_wanted || self.watches() {
             return;
         }
         let mut known = self.known.lock();
@@ -254,7 +315,15 @@ where
     }
 
     fn last_known(&self, key: &ObjectKey) -> Option<Known> {
+        if let Some(read) = self.objects.store().held(key.namespace(), key.name()) {
+            return Some(Known { object: Some(read.object), confirmed: read.freshness });
+        }
         self.known.lock().0.get(key).cloned()
+    }
+
+    /// How the objects are kept up to date.
+    pub(crate) fn strategy(&self) -> Strategy {
+        self.objects.store().strategy()
     }
 
     /// How many pods refer to the object.
@@ -273,18 +342,26 @@ where
         name: &str,
         deadline: Duration,
     ) -> Result<Answer<KubeObject>, ReadError> {
-        let result = self.read_inner(&ObjectKey::new(namespace, name), deadline).await;
-        self.metrics.read(&result);
+        let began = self.clock.now();
+        let result = self.read_inner(&ObjectKey::new(namespace, name), began, deadline).await;
+        self.metrics.read(&result, began);
         result
     }
 
-    async fn read_inner(&self, key: &ObjectKey, deadline: Duration) -> Result<Answer<KubeObject>, ReadError> {
+    async fn read_inner(
+        &self,
+        key: &ObjectKey,
+        began: Timestamp,
+        deadline: Duration,
+    ) -> Result<Answer<KubeObject>, ReadError> {
         if self.objects.references(key.namespace(), key.name()) == 0 {
             return Err(self.not_referenced(key));
         }
-        let began = self.clock.now();
         if let Some(failure) = self.log.failure(key).filter(|failure| failure.retry_at > began) {
             return self.answer_from_memory(key, &failure, Outcome::Held);
+        }
+        if let Some(absence) = self.negative_entry(key, began) {
+            return Err(self.not_found(key, absence));
         }
         let was_held = self.last_known(key).is_some_and(|known| known.object.is_some());
         let mut get = get(Arc::clone(&self.objects), key.clone());
@@ -295,7 +372,8 @@ where
             let failure = Failure::unreported(since, self.clock.now() + RETRY, why.into());
             return self.answer_from_memory(key, &failure, Outcome::FetchFailed);
         };
-        if self.policy.accept_older_versions && is_older_version(&result) {
+        // A store that watches sees to that by itself.
+        if self.policy.accept_older_versions && !self.watches() && is_older_version(&result) {
             result = self.accept_older(key, deadline, result).await;
         }
         match result {
@@ -316,6 +394,16 @@ where
             }
             Err(_) => Err(self.not_referenced(key)),
         }
+    }
+
+    /// The absence of an object that is fetched by its TTL, as long as that has not passed.
+    fn negative_entry(&self, key: &ObjectKey, now: Timestamp) -> Option<Freshness> {
+        if !self.policy.serve_absences || self.strategy() != Strategy::Ttl {
+            return None;
+        }
+        let known = self.known.lock();
+        let absent = known.0.get(key).filter(|known| known.object.is_none())?;
+        (now < self.fresh_until(&absent.confirmed)).then_some(absent.confirmed)
     }
 
     /// Drops what is cached, as a new reference would, and reads again: the API server's word counts, not the number.
@@ -360,7 +448,9 @@ where
     }
 
     fn answer(&self, key: &ObjectKey, read: Read<KubeObject>, began: Timestamp, was_held: bool) -> Answer<KubeObject> {
-        let confirmed_now = read.freshness.confirmed_at >= began;
+        // A watch confirms without being asked: what matters is whether there was something to give.
+        let by_watch = read.freshness.source == Source::Watch;
+        let confirmed_now = if by_watch { !was_held } else { read.freshness.confirmed_at >= began };
         let outcome = match read.freshness.state {
             FreshState::Stale { .. } => Outcome::FetchFailed,
             // What is in this process is not asked for anywhere.
@@ -375,9 +465,8 @@ where
                 Some(failure.map_or_else(|| reason.to_string(), |failure| failure.why.to_string()))
             }
         };
-        let has_ttl = self.ttl() > 0;
         Answer {
-            fresh_until: has_ttl.then(|| self.fresh_until(&read.freshness)),
+            fresh_until: self.expiry(&read.freshness),
             object: read.object,
             freshness: read.freshness,
             outcome,
@@ -399,14 +488,20 @@ where
                 retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
             });
         };
-        let fresh_until = self.fresh_until(&confirmed);
-        let state = FreshState::Stale {
-            since: fresh_until.min(failure.since),
-            reason: StaleReason::FetchFailed { class: failure.class },
+        let expiry = self.expiry(&confirmed);
+        let since = match confirmed.state {
+            // By the store that watches it: its word counts.
+            FreshState::Fresh if self.watches() => None,
+            FreshState::Stale { since, .. } if self.watches() => Some(since),
+            _ => Some(self.fresh_until(&confirmed).min(failure.since)),
         };
+        let reason = StaleReason::FetchFailed { class: failure.class };
+        let state = since.map_or(FreshState::Fresh, |since| FreshState::Stale { since, reason });
         let freshness = Freshness { state, ..confirmed };
         let Some(object) = object else { return Err(self.not_found(key, freshness)) };
-        Ok(Answer { object, freshness, fresh_until: Some(fresh_until), outcome, why: Some(failure.why.to_string()) })
+        let why = (!freshness.is_fresh()).then(|| failure.why.to_string());
+        let outcome = if freshness.is_fresh() { Outcome::Held } else { outcome };
+        Ok(Answer { object, freshness, fresh_until: expiry, outcome, why })
     }
 
     fn labelled(&self, freshness: Freshness) -> Freshness {
@@ -415,7 +510,16 @@ where
 
     /// The TTL in nanoseconds; without one, every read asks.
     fn ttl(&self) -> i64 {
-        self.ttl.object_ttl().unwrap_or(self.default_ttl)
+        match self.strategy() {
+            Strategy::Direct => 0,
+            _ => self.ttl.object_ttl().unwrap_or(self.default_ttl),
+        }
+    }
+
+    /// When what was confirmed so stops being fresh; `None` where it has no TTL.
+    fn expiry(&self, freshness: &Freshness) -> Option<Timestamp> {
+        let has_ttl = self.ttl() > 0 && self.strategy() != Strategy::Watch && freshness.source != Source::Watch;
+        has_ttl.then(|| self.fresh_until(freshness))
     }
 
     fn fresh_until(&self, freshness: &Freshness) -> Timestamp {
@@ -443,98 +547,19 @@ where
     fn kind_name(&self) -> &'static str {
         Kind::from(self.kind).resource()
     }
-
-    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`.
-    pub(crate) async fn list(&self, wanted: impl Fn(&ObjectKey) -> bool, deadline: Duration) -> ObjectList {
-        let mut keys: Vec<_> = self.objects.store().snapshot().into_iter().map(|status| status.key).collect();
-        keys.retain(|key| wanted(key));
-        keys.sort_unstable();
-        // One deadline for all of them: what is not reached in time is answered with what is held.
-        let end = tokio::time::Instant::now() + deadline;
-        let reads = keys.into_iter().map(|key| async move {
-            let left = end.saturating_duration_since(tokio::time::Instant::now());
-            let result = self.read(key.namespace(), key.name(), left).await;
-            (key, result)
-        });
-        let results: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
-        let mut list = ObjectList { items: Vec::with_capacity(results.len()), absent: Vec::new(), unknown: Vec::new() };
-        for (key, result) in results {
-            match result {
-                Ok(answer) => list.items.push(answer),
-                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, *freshness)),
-                // Its last pod went while the list was made.
-                Err(ReadError::NotReferenced { .. }) => {}
-                Err(error) => list.unknown.push((key, error)),
-            }
-        }
-        list
-    }
-
-    /// The state of every object that pods refer to; nothing is fetched for it.
-    pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
-        let mut all = self.objects.store().snapshot();
-        let is_read_every_time = self.ttl() <= 0;
-        for status in &mut all {
-            // Without a TTL, what a read would confirm is as good as confirmed.
-            if let ObjectState::Present(freshness) = &mut status.state
-                && is_read_every_time
-            {
-                freshness.state = FreshState::Fresh;
-            }
-            // Dropped by a new reference, and kept here: it is stale, not unknown.
-            if matches!(status.state, ObjectState::NotFetched)
-                && let Some(known) = self.last_known(&status.key)
-                && known.object.is_some()
-            {
-                let reason = StaleReason::FetchFailed { class: "not_fetched_yet" };
-                let state = FreshState::Stale { since: self.clock.now(), reason };
-                status.state = ObjectState::Present(Freshness { state, ..known.confirmed });
-            }
-        }
-        all
-    }
-
-    pub(crate) fn log(&self) -> &FetchLog {
-        &self.log
-    }
-
-    /// Fetches what pods refer to and nobody has read yet, until the token is cancelled.
-    pub(crate) async fn keep(&self, every: Duration, deadline: Duration, token: CancellationToken) {
-        loop {
-            tokio::select! {
-                () = token.cancelled() => return,
-                () = self.wanted.notified() => {}
-                () = tokio::time::sleep(every) => {}
-            }
-            let missing = self
-                .objects
-                .store()
-                .snapshot()
-                .into_iter()
-                .filter(|status| matches!(status.state, ObjectState::NotFetched) && !status.fetching);
-            let reads = missing.map(|status| async move {
-                let key = status.key;
-                // What came of it stands in the log and in the metrics.
-                let _ = self.read(key.namespace(), key.name(), deadline).await;
-            });
-            let all = stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>();
-            tokio::select! {
-                () = token.cancelled() => return,
-                () = all => {}
-            }
-        }
-    }
 }
 
 #[expect(clippy::type_complexity, reason = "an alias would be generic in as many words")]
 /// A read of the cache that owns all that it needs, so that it can go on without its reader.
-fn get<F, C>(
-    objects: Arc<Objects<F, C>>,
+fn get<F, R, C>(
+    objects: Arc<Objects<F, R, C>>,
     key: ObjectKey,
 ) -> Pin<Box<dyn Future<Output = Result<Read<KubeObject>, GetError<F::Error>>> + Send>>
 where
     F: Fetch<Object = KubeObject>,
     F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
     C: Clock + Clone,
 {
     Box::pin(async move { objects.get_object(key.namespace(), key.name()).await })

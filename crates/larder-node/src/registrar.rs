@@ -9,7 +9,7 @@
 //!   not answered with what was fetched before the pod came.
 
 use crate::objects::ObjectCache;
-use crate::source::ObjectSource;
+use crate::source::{ObjectReflect, ObjectSource};
 use futures_util::FutureExt as _;
 use larder_clock::MonotonicClock;
 use larder_kube::{Change, ObjectKind, Pod, SourceReader};
@@ -20,21 +20,24 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// The cache of a kind.
+pub(crate) type Cache = ObjectCache<ObjectSource, ObjectReflect, MonotonicClock>;
+
 /// The caches of both kinds.
 pub(crate) struct Caches {
-    pub(crate) secrets: ObjectCache<ObjectSource, MonotonicClock>,
-    pub(crate) config_maps: ObjectCache<ObjectSource, MonotonicClock>,
+    pub(crate) secrets: Cache,
+    pub(crate) config_maps: Cache,
 }
 
 impl Caches {
-    pub(crate) fn of(&self, kind: ObjectKind) -> &ObjectCache<ObjectSource, MonotonicClock> {
+    pub(crate) fn of(&self, kind: ObjectKind) -> &Cache {
         match kind {
             ObjectKind::Secret => &self.secrets,
             ObjectKind::ConfigMap => &self.config_maps,
         }
     }
 
-    pub(crate) fn both(&self) -> [&ObjectCache<ObjectSource, MonotonicClock>; 2] {
+    pub(crate) fn both(&self) -> [&Cache; 2] {
         [&self.secrets, &self.config_maps]
     }
 }

@@ -22,6 +22,74 @@ pub struct Report {
     pub sources: Vec<SourceReport>,
     /// What is held.
     pub counts: Counts,
+    /// How the objects of each kind are kept up to date.
+    #[serde(default)]
+    pub keeping: Vec<Keeping>,
+    /// What is open to the API server; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ApiServerReport>,
+    /// Each object that pods of this node refer to, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<Vec<ObjectReport>>,
+}
+
+/// How the objects of a kind are kept up to date. The numbers are of objects, but for the watches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Keeping {
+    /// The kind, in the plural of paths.
+    pub kind: String,
+    /// The strategy: `direct`, `ttl`, `watch` or `auto`; `manifest` where every read looks at what the manifests have.
+    pub strategy: String,
+    /// Watches of single objects that run.
+    pub watches: u64,
+    /// Watches of whole namespaces that run.
+    pub namespace_watches: u64,
+    /// Kept by a watch of their own.
+    pub watched: u64,
+    /// Kept by the watch of their namespace.
+    pub namespace_watched: u64,
+    /// Fetched when they are read and their TTL has passed.
+    pub polled: u64,
+    /// Immutable, and held as they were read.
+    pub held: u64,
+    /// Watched again when they are read: nobody has for long.
+    pub idle: u64,
+    /// Asked for at every read.
+    pub direct: u64,
+    /// The bytes that those which are held take.
+    pub bytes: u64,
+}
+
+/// What is open to the API server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApiServerReport {
+    /// HTTP/2 connections, each with many watches. Over HTTP/1.1 each watch has one of its own, which is not counted.
+    pub connections: u64,
+    /// Watches, those of pods and of the node among them.
+    pub watches: u64,
+}
+
+/// What is known of an object, without anything of its contents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectReport {
+    /// Its kind, in the plural of paths.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How many pods refer to it.
+    pub references: u64,
+    /// How it is kept up to date: `watched`, `namespace watch`, `polled`, `held (immutable)`, `idle` or `direct`.
+    pub kept: String,
+    /// What is known of it: `fresh`, `due`, `stale`, `absent` or `unknown`.
+    pub state: String,
+    /// How long ago that was confirmed, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
 }
 
 /// How one source is doing.

@@ -2,9 +2,10 @@
 
 use crate::fetch_log::SourceError;
 use futures_util::future::Either;
-use larder_kube::{KubeError, KubeFetch, KubeObject};
+use larder_kube::{KubeError, KubeFetch, KubeObject, KubeReflect, KubeReflector};
 use larder_manifests::{ManifestError, ManifestFetch};
-use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind};
+use larder_objects::{Fetch, FetchError, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,22 @@ pub(crate) enum ObjectSourceError {
     Kube(KubeError),
     #[error(transparent)]
     Manifests(ManifestError),
+}
+
+impl From<KubeError> for ObjectSourceError {
+    fn from(error: KubeError) -> Self {
+        Self::Kube(error)
+    }
+}
+
+impl SourceError for KubeError {
+    fn is_unavailable(&self) -> bool {
+        Self::is_unavailable(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Self::retry_after(self)
+    }
 }
 
 impl FetchError for ObjectSourceError {
@@ -74,6 +91,54 @@ impl Fetch for ObjectSource {
                 Either::Left(fetch) => fetch.await.map_err(ObjectSourceError::Kube),
                 Either::Right(fetch) => fetch.await.map_err(ObjectSourceError::Manifests),
             }
+        }
+    }
+}
+
+/// Watches of objects of one kind.
+pub(crate) enum ObjectReflect {
+    Kube(KubeReflect),
+    /// Nothing is watched: every read looks at what the manifests have.
+    Manifests,
+}
+
+impl Reflect for ObjectReflect {
+    type Object = KubeObject;
+    type Error = KubeError;
+    type Reflector = Option<KubeReflector>;
+
+    fn reflect(
+        &self,
+        key: &ObjectKey,
+        resume: Option<String>,
+        sink: ReflectorSink<KubeObject, KubeError>,
+    ) -> Option<KubeReflector> {
+        match self {
+            Self::Kube(reflect) => Some(reflect.reflect(key, resume, sink)),
+            Self::Manifests => None,
+        }
+    }
+}
+
+impl ReflectNamespace for ObjectReflect {
+    fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
+        match self {
+            Self::Kube(reflect) => Either::Left(reflect.may_watch(namespace)),
+            Self::Manifests => Either::Right(ready(false)),
+        }
+    }
+
+    fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, KubeError>> + Send + 'static {
+        match self {
+            Self::Kube(reflect) => Either::Left(reflect.count(namespace)),
+            Self::Manifests => Either::Right(ready(Ok(0))),
+        }
+    }
+
+    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> Option<KubeReflector> {
+        match self {
+            Self::Kube(reflect) => Some(reflect.reflect_namespace(namespace, sink)),
+            Self::Manifests => None,
         }
     }
 }

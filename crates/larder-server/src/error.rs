@@ -3,7 +3,7 @@
 //! | what happened | code | reason |
 //! | --- | --- | --- |
 //! | the object is known to be absent | 404 | `NotFound`, with `Age` |
-//! | no pod of this node refers to it | 403 | `Forbidden` |
+//! | no pod of this node refers to it, or not the one that it was asked for (`?pod=`) | 403 | `Forbidden` |
 //! | it is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the daemon runs without that source | 501 | `NotImplemented` |
 //! | a parameter is wrong | 400 | `BadRequest` |
@@ -118,7 +118,8 @@ impl ApiError {
     pub(crate) fn code(&self) -> StatusCode {
         match self {
             Self::Read(ReadError::NotFound { .. }) | Self::UnknownPath(_) => StatusCode::NOT_FOUND,
-            Self::Read(ReadError::NotReferenced { .. }) | Self::ForeignUser(_) => StatusCode::FORBIDDEN,
+            Self::Read(ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. })
+            | Self::ForeignUser(_) => StatusCode::FORBIDDEN,
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -174,13 +175,15 @@ impl ApiError {
             field: field.to_owned(),
         };
         let mut details = match self {
-            Self::Read(ReadError::NotFound { kind, key, .. } | ReadError::NotReferenced { kind, key, .. }) => {
-                StatusDetails {
-                    name: key.name().to_owned(),
-                    kind: kind.resource().to_owned(),
-                    ..StatusDetails::default()
-                }
-            }
+            Self::Read(
+                ReadError::NotFound { kind, key, .. }
+                | ReadError::NotReferenced { kind, key, .. }
+                | ReadError::NotReferencedByPod { kind, key, .. },
+            ) => StatusDetails {
+                name: key.name().to_owned(),
+                kind: kind.resource().to_owned(),
+                ..StatusDetails::default()
+            },
             Self::Incomplete { unknown, .. } => StatusDetails {
                 causes: unknown.iter().map(|(what, why)| cause("Unknown", why.clone(), what)).collect(),
                 ..StatusDetails::default()

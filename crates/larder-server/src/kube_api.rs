@@ -64,6 +64,9 @@ pub(crate) async fn list_in_namespace(
     Path((namespace, kind)): Path<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
+    if namespace.is_empty() {
+        return Err(unknown_path(&format!("/api/v1/namespaces//{kind}")));
+    }
     list(&app, &kind, Some(&namespace), &params).await
 }
 
@@ -186,12 +189,19 @@ pub(crate) async fn get_one(
     Path((namespace, kind, name)): Path<(String, String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
+    if namespace.is_empty() || name.is_empty() {
+        return Err(unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}/{name}")));
+    }
     if kind == "pods" {
         let answer = app.node.get_pod(&namespace, &name);
         return one(&app, answer.map(|answer| (Told::of(&answer), answer.object.json().clone())));
     }
     let kind = object_kind(&kind).ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
-    let answer = app.node.get_object(kind, &namespace, &name, read_timeout(&params)?).await;
+    let timeout = read_timeout(&params)?;
+    let answer = match params.text("pod") {
+        Some(pod) => app.node.get_object_for((&namespace, pod), kind, &name, timeout).await,
+        None => app.node.get_object(kind, &namespace, &name, timeout).await,
+    };
     one(&app, answer.map(|answer| (Told::of(&answer), KubeObject::json(&answer.object).clone())))
 }
 

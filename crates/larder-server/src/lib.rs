@@ -6,7 +6,7 @@
 //! | `/api/v1/{pods,secrets,configmaps,nodes}` | a list in all namespaces, as the Kubernetes API has it |
 //! | `/api/v1/namespaces/NS/{pods,secrets,configmaps}[/NAME]` | a list, or one object |
 //! | `/api/v1/nodes/NAME` | this node |
-//! | `/larder/v1/status` | sources, the age of each, counts, what is degraded |
+//! | `/larder/v1/status`, with `?objects` | sources, the age of each, counts, what is degraded; and each object |
 //! | `/larder/v1/objects/{secrets,configmaps}[/NS/NAME]` | metadata and freshness, without data |
 //! | `/larder/v1/pods` | what the runtime says of every pod |
 //! | `/larder/v1/pods/UID/status`, `/larder/v1/namespaces/NS/pods/NAME/status` | what it says of one |
@@ -15,7 +15,8 @@
 //! | `/metrics` | OpenMetrics or Prometheus text, as `Accept` asks |
 //!
 //! Lists take `labelSelector` and `fieldSelector` (`metadata.name`, `metadata.namespace`); reads take `timeout` (10 s if it
-//! is not given), after which what is held is served as stale.
+//! is not given), after which what is held is served as stale. A read of a Secret or `ConfigMap` with `?pod=NAME` is made for
+//! that pod of its namespace: only what that one refers to, whose references are kept until the answer.
 //!
 //! # Guarantees
 //!

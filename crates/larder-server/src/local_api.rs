@@ -25,8 +25,8 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(10));
 
 /// `/larder/v1/status`.
-pub(crate) async fn status(State(app): Shared) -> Json<Report> {
-    Json(app.node.report())
+pub(crate) async fn status(State(app): Shared, params: Params) -> Json<Report> {
+    Json(if params.flag("objects") { app.node.detailed_report() } else { app.node.report() })
 }
 
 /// `/larder/v1/objects/{kind}`.

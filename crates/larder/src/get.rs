@@ -3,7 +3,7 @@
 //! A table needs no data, and none is asked for it: a Secret's values leave the daemon only for `-o json` and `-o yaml`.
 
 use crate::client::{Client, Connection, Error, Query, Reply};
-use crate::kinds::{Kind, Target, namespace, parse_targets};
+use crate::kinds::{KINDS, Kind, Target, namespace, parse_targets};
 use crate::output::table::Table;
 use crate::output::{self, Format, age};
 use crate::run::duration;
@@ -28,7 +28,7 @@ Examples:
   larder get secret/db configmap/settings")]
 pub(crate) struct Args {
     /// KIND [NAME...], KIND,KIND... or KIND/NAME...
-    #[arg(required = true, value_name = "KIND [NAME]")]
+    #[arg(required = true, value_name = "KIND [NAME]", value_parser = KINDS, hide_possible_values = true)]
     targets: Vec<String>,
     #[command(flatten)]
     options: Options,

@@ -1,5 +1,7 @@
 //! The kinds of object that larder holds, and the names that kubectl's users give them.
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use std::ffi::OsStr;
 use std::fmt;
 
 /// A kind of object that larder holds.
@@ -67,6 +69,30 @@ pub(crate) struct Target {
 #[expect(clippy::unnecessary_wraps, reason = "clap's parsers give results")]
 pub(crate) fn namespace(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(if text.is_empty() { "default" } else { text }.to_owned())
+}
+
+/// A word of a command line that names a kind, an object of it, or both. Any word is taken; completion offers the kinds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindOrName(pub(crate) &'static [&'static str]);
+
+/// What completion offers where every kind can stand.
+pub(crate) const KINDS: KindOrName = KindOrName(&["secrets", "configmaps", "pods", "nodes"]);
+
+impl TypedValueParser for KindOrName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+    }
 }
 
 /// What is wrong with the words of a command line; worded as kubectl's users know it.

@@ -113,6 +113,11 @@ pub(crate) fn lines(lines: impl Iterator<Item = String>) -> String {
     lines.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
+/// A number of things.
+pub(crate) fn plural(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
 /// Freshness as a cell of a table: `fresh 2s`, `stale 5m`.
 pub(crate) fn freshness(freshness: &Freshness) -> String {
     let state = match freshness.state {

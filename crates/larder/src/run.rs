@@ -4,13 +4,16 @@ mod settings;
 
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
+use crate::output::table::printable;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use larder_node::{Config, Node, Report, SourceState};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use larder_node::{Config, Node, Report, SourceState, Strategy};
 use larder_server::{ServeOptions, Server};
 use serde::{Deserialize, Serialize};
 use settings::Settings;
 use std::fmt::Write as _;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,10 +22,13 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 /// How long the start waits for the sources before it says what is held; it serves meanwhile.
 const SETTLE: Duration = Duration::from_secs(3);
+/// Lines of the log that wait to be written.
+const LOG_LINES: usize = 4096;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 #[derive(Debug, clap::Args)]
@@ -66,9 +72,23 @@ pub(crate) struct Args {
     /// Serve /metrics, /livez and /readyz, and nothing else, on this TCP address
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
+    /// How Secrets and ConfigMaps are kept up to date: asked for at every read (direct), fetched when they are read and
+    /// their TTL has passed (ttl), watched (watch), or each as it is used (auto) [default: watch]
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy())]
+    change_detection: Option<Strategy>,
+    /// How often those who read an object again and again do that; one that nobody has read for five times as long, and a
+    /// minute at least, is not watched until it is read again [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    sync_period: Option<Duration>,
     /// How long an object is fresh, where the node's annotation says nothing [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     default_ttl: Option<Duration>,
+    /// Whether to serve the last known of an object, as stale, while it cannot be fetched [default: on]
+    #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
+    keep_last_known: Option<String>,
+    /// Whether to answer that an object is absent until its TTL has passed, or to ask at each read [default: on]
+    #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
+    serve_absences: Option<String>,
     /// What to log: off, error, warn, info, debug, trace, or directives such as `larder_kube=debug,info` [default: info]
     #[arg(long, value_name = "LEVEL", env = "LARDER_LOG")]
     log_level: Option<String>,
@@ -92,6 +112,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     larder_server::parse_duration(text).ok_or_else(|| "write 30s, 1m30s or 500ms".to_owned())
 }
 
+/// A strategy of the command line; help and completion know their names.
+fn strategy() -> impl TypedValueParser<Value = Strategy> {
+    PossibleValuesParser::new(Strategy::ALL.map(Strategy::as_str)).try_map(|word| word.parse::<Strategy>())
+}
+
 /// Runs the daemon until it is told to end.
 pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
     let print_config = args.print_config;
@@ -100,7 +125,7 @@ pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&settings.to_yaml()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    log_to_stderr(&settings)?;
+    let _log = log_to_stderr(&settings)?;
     forbid_core_dumps()?;
     let (config, serve) = settings.into_options()?;
     let runtime =
@@ -221,7 +246,7 @@ fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>)
         let _ = writeln!(text, "  {:<8} {state}", source.name);
     }
     for line in &report.degraded {
-        let _ = writeln!(text, "  degraded {line}");
+        let _ = writeln!(text, "  degraded {}", printable(line));
     }
     let at =
         if socket == Path::new(DEFAULT_SOCKET) { String::new() } else { format!(" --socket {}", socket.display()) };
@@ -259,16 +284,52 @@ fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
     EnvFilter::try_new(parts.join(",")).with_context(|| refused(text))
 }
 
-fn log_to_stderr(settings: &Settings) -> anyhow::Result<()> {
+/// Logs to standard error until the guard is dropped. Nobody waits for a standard error that takes nothing: what does not
+/// fit into the buffer is lost.
+fn log_to_stderr(settings: &Settings) -> anyhow::Result<WorkerGuard> {
     let filter = log_filter(&settings.log_level)?;
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(LOG_LINES)
+        .thread_name("log")
+        .finish(OneLine(std::io::stderr()));
     // A line that cannot be written is lost: telling of that on standard error as well would panic.
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     let result = match settings.log_format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
-    result.map_err(|error| anyhow::anyhow!("cannot set up logging: {error}"))
+    result.map_err(|error| anyhow::anyhow!("cannot set up logging: {error}"))?;
+    Ok(guard)
+}
+
+/// Writes what is a line of the log as one line, whatever names of files stand in it.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let (text, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |text| (text, &b"\n"[..]));
+        if text.contains(&b'\n') || text.contains(&b'\r') {
+            let escaped: Vec<u8> = text
+                .iter()
+                .flat_map(|byte| match byte {
+                    b'\n' => &b"\\n"[..],
+                    b'\r' => &b"\\r"[..],
+                    other => std::slice::from_ref(other),
+                })
+                .copied()
+                .collect();
+            self.0.write_all(&escaped)?;
+        } else {
+            self.0.write_all(text)?;
+        }
+        self.0.write_all(end)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A core dump would hold the Secrets.

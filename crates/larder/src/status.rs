@@ -1,10 +1,10 @@
-//! `larder status`: sources, the age of each, counts, and whether something is degraded.
+//! `larder status`: sources, the age of each, counts, how objects are kept, and whether something is degraded.
 
 use crate::client::{Connection, Query};
 use crate::output::table::{Table, printable};
 use crate::output::{self, Format, age};
 use jiff::Timestamp;
-use larder_node::{ObjectCounts, Report, SourceState};
+use larder_node::{ObjectCounts, ObjectReport, Report, SourceState};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,8 +12,25 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Sources:
+  ok        it answers                         starting  it has not answered yet
+  failing   it does not answer; what is held is served, as stale
+  idle      nothing of it was needed yet       off       this larder runs without it
+Objects, all of which pods of this node refer to:
+  fresh     within its TTL, or watched         due       past its TTL: the next read fetches it
+  stale     the last known: it cannot be fetched
+  absent    known not to exist                 unknown   nothing is known of it yet
+Strategies (--change-detection):
+  direct    each read asks the API server      ttl       fetched when read and its TTL has passed
+  watch     each object is watched             auto      watched, polled or held, as it is used
+Kept, with -o wide:
+  watched   by a watch of its own              namespace watch   by one of its whole namespace
+  polled    fetched by its TTL                 held (immutable)  as it was read; it cannot change
+  idle      not watched until it is read again
+A pod is registered while its objects are held for it; one that has ended lets go of them.")]
 pub(crate) struct Args {
-    /// How to print: wide adds the last error of each source, name prints node/NAME
+    /// How to print: wide adds the last error of each source and how each object is kept, name prints node/NAME
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(flatten)]
@@ -22,7 +39,11 @@ pub(crate) struct Args {
 
 /// Prints how the daemon is doing.
 pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let reply = args.connection.client().get(&Query::new(&["larder", "v1", "status"]), TIMEOUT).await?;
+    let mut query = Query::new(&["larder", "v1", "status"]);
+    if !matches!(args.output, Format::Table | Format::Name) {
+        query = query.with("objects", "true");
+    }
+    let reply = args.connection.client().get(&query, TIMEOUT).await?;
     let report: Report = reply.json()?;
     let text = match args.output {
         Format::Json => output::json(&reply.json()?)?,
@@ -47,11 +68,24 @@ fn text(report: &Report, wide: bool, now: Timestamp) -> String {
     text.push_str(&sources(report, wide));
     text.push('\n');
     text.push_str(&objects(report));
+    if let Some(objects) = report.objects.as_ref().filter(|objects| wide && !objects.is_empty()) {
+        text.push('\n');
+        text.push_str(&each_object(objects));
+    }
     let counts = &report.counts;
     let containers = &counts.containers;
+    text.push('\n');
+    if let Some(open) = report.api_server {
+        let _ = writeln!(
+            text,
+            "API server  {} on {}",
+            output::plural(open.watches, "watch", "watches"),
+            output::plural(open.connections, "HTTP/2 connection", "HTTP/2 connections"),
+        );
+    }
     let _ = write!(
         text,
-        "\npods        {} ({} registered)\ncontainers  {} ({} running, {} exited, {} created, {} unknown)\nopen waits  {}\n",
+        "pods        {} ({} registered)\ncontainers  {} ({} running, {} exited, {} created, {} unknown)\nopen waits  {}\n",
         counts.pods,
         counts.pods_registered,
         containers.total(),
@@ -84,14 +118,27 @@ fn sources(report: &Report, wide: bool) -> String {
 }
 
 fn objects(report: &Report) -> String {
-    let mut table = Table::new(&["OBJECTS", "REFERENCED", "FRESH", "DUE", "STALE", "ABSENT", "UNKNOWN"]);
+    let mut table = Table::new(&["OBJECTS", "STRATEGY", "REFERENCED", "FRESH", "DUE", "STALE", "ABSENT", "UNKNOWN"]);
     let mut row = |name: &str, counts: &ObjectCounts| {
         let ObjectCounts { referenced, fresh, due, stale, absent, unknown } = counts;
         let numbers = [referenced, fresh, due, stale, absent, unknown].map(ToString::to_string);
-        table.row(std::iter::once(name.to_owned()).chain(numbers));
+        let keeping = report.keeping.iter().find(|keeping| keeping.kind == name);
+        let strategy = keeping.map_or("-", |keeping| keeping.strategy.as_str());
+        table.row([name, strategy].map(str::to_owned).into_iter().chain(numbers));
     };
     row("secrets", &report.counts.secrets);
     row("configmaps", &report.counts.config_maps);
+    table.render()
+}
+
+fn each_object(objects: &[ObjectReport]) -> String {
+    let mut table = Table::new(&["KIND", "NAMESPACE", "NAME", "KEPT", "STATE", "AGE", "PODS"]);
+    for object in objects {
+        #[expect(clippy::cast_possible_truncation, reason = "it saturates, and a person reads it")]
+        let ago = object.age_seconds.map_or_else(|| "-".to_owned(), |ago| age::seconds(ago as i64));
+        let ObjectReport { kind, namespace, name, references, kept, state, .. } = object.clone();
+        table.row([kind, namespace, name, kept, state, ago, references.to_string()]);
+    }
     table.render()
 }
 

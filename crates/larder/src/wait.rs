@@ -1,7 +1,7 @@
 //! `larder wait`: waits until a pod is in a state, or until its status is newer than a time.
 
 use crate::client::{Client, Connection, Error, Query};
-use crate::kinds::{Kind, Target, parse_targets};
+use crate::kinds::{Kind, KindOrName, Target, parse_targets};
 use crate::output;
 use crate::run::duration;
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ Examples:
   larder wait pod web --for=delete")]
 pub(crate) struct Args {
     /// pod NAME, or pod/NAME
-    #[arg(required = true, value_name = "POD")]
+    #[arg(required = true, value_name = "POD", value_parser = KindOrName(&["pod"]), hide_possible_values = true)]
     targets: Vec<String>,
     /// The pod's namespace
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = crate::kinds::namespace)]

@@ -2,13 +2,14 @@
 
 use super::{From, Node};
 use crate::error::ReadError;
-use crate::objects::ObjectCache;
-use crate::report::{Check, Counts, ObjectCounts, Report, SourceReport, SourceState};
-use crate::source::ObjectSource;
-use larder_clock::MonotonicClock;
+use crate::registrar::Cache;
+use crate::report::{
+    ApiServerReport, Check, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport, SourceState,
+};
+use crate::strategy::Strategy;
 use larder_kube::source::Held;
 use larder_kube::{Kind, ObjectKind, SourceReader};
-use larder_objects::ObjectState;
+use larder_objects::{Kept, ObjectState, ObjectStatus};
 
 impl Node {
     /// How this larder is doing. Nothing is asked of any source for it.
@@ -22,7 +23,65 @@ impl Node {
             degraded: self.degraded(&sources),
             sources,
             counts,
+            keeping: [ObjectKind::Secret, ObjectKind::ConfigMap].map(|kind| self.keeping(kind)).into(),
+            api_server: self.api_server(),
+            objects: None,
         }
+    }
+
+    /// As [`report`](Self::report), with each object.
+    pub fn detailed_report(&self) -> Report {
+        let mut objects = Vec::new();
+        for kind in [ObjectKind::Secret, ObjectKind::ConfigMap] {
+            let cache = self.caches.of(kind);
+            let mut all = cache.snapshot();
+            all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+            objects.extend(all.into_iter().map(|object| self.object_report(kind, cache, &object)));
+        }
+        Report { objects: Some(objects), ..self.report() }
+    }
+
+    fn object_report(&self, kind: ObjectKind, cache: &Cache, object: &ObjectStatus) -> ObjectReport {
+        let age = object.state.freshness().map(|freshness| freshness.age(self.now()).as_secs_f64());
+        ObjectReport {
+            kind: Kind::from(kind).resource().to_owned(),
+            namespace: object.key.namespace().to_owned(),
+            name: object.key.name().to_owned(),
+            references: number(object.references),
+            kept: if cache.is_of_manifests() { MANIFEST.to_owned() } else { object.kept.to_string() },
+            state: Known::of(cache, object).as_str().to_owned(),
+            age_seconds: age,
+        }
+    }
+
+    fn keeping(&self, kind: ObjectKind) -> Keeping {
+        let cache = self.caches.of(kind);
+        let stats = cache.watch_stats();
+        let mut keeping = Keeping {
+            kind: Kind::from(kind).resource().to_owned(),
+            strategy: if cache.is_of_manifests() { MANIFEST } else { cache.strategy().as_str() }.to_owned(),
+            watches: number(stats.watching),
+            namespace_watches: number(stats.watching_namespaces),
+            bytes: number(cache.held_bytes()),
+            ..Keeping::default()
+        };
+        for object in cache.snapshot() {
+            match object.kept {
+                Kept::Watched => keeping.watched += 1,
+                Kept::NamespaceWatched => keeping.namespace_watched += 1,
+                Kept::Held => keeping.held += 1,
+                Kept::Idle => keeping.idle += 1,
+                Kept::Polled => keeping.polled += 1,
+                _ => keeping.direct += 1,
+            }
+        }
+        keeping
+    }
+
+    fn api_server(&self) -> Option<ApiServerReport> {
+        let From::Kube(client, _) = &self.from else { return None };
+        let stats = client.stats();
+        Some(ApiServerReport { connections: stats.connections_open, watches: stats.watches_open })
     }
 
     /// How the container runtime is doing; `None` without one.
@@ -40,7 +99,7 @@ impl Node {
     /// answer any more is no reason not to serve what is held.
     pub fn readiness(&self) -> Vec<Check> {
         let mut checks = vec![Check { name: "pods", failure: not_synced(&self.pods) }];
-        if matches!(self.from, From::Kube(_)) {
+        if matches!(self.from, From::Kube(..)) {
             checks.push(Check { name: "node", failure: not_synced(&self.own) });
         }
         if let Some(runtime) = &self.runtime {
@@ -60,18 +119,23 @@ impl Node {
         let runtime = self.runtime.as_ref().is_none_or(|runtime| runtime.has_relisted() || runtime.failure().is_some());
         let objects = self.caches.both().iter().all(|cache| {
             let is_open = |state: &ObjectState| matches!(state, ObjectState::NotFetched);
-            cache.snapshot().iter().all(|object| !is_open(&object.state) || cache.log().failure(&object.key).is_some())
+            // Where every read asks, nothing is fetched before.
+            cache.strategy() == Strategy::Direct
+                || cache
+                    .snapshot()
+                    .iter()
+                    .all(|object| !is_open(&object.state) || cache.log().failure(&object.key).is_some())
         });
         has_answered(&self.pods) && has_answered(&self.own) && runtime && objects
     }
 
     fn source_reports(&self) -> Vec<SourceReport> {
         let from = match &self.from {
-            From::Kube(client) => client.server().to_owned(),
+            From::Kube(client, _) => client.server().to_owned(),
             From::Manifests { reader, .. } => reader.folder().display().to_string(),
         };
         let mut sources = vec![self.source_report("pods", &from, &self.pods)];
-        if matches!(self.from, From::Kube(_)) {
+        if matches!(self.from, From::Kube(..)) {
             sources.push(self.source_report("node", &from, &self.own));
         }
         sources.push(self.objects_report(&from, ObjectKind::Secret));
@@ -129,22 +193,20 @@ impl Node {
     }
 
     fn counts(&self) -> Counts {
-        let count = |cache: &ObjectCache<ObjectSource, MonotonicClock>| {
+        let count = |cache: &Cache| {
             let mut counts = ObjectCounts::default();
             for object in cache.snapshot() {
                 counts.referenced += 1;
-                let fails = cache.log().failure(&object.key).is_some();
-                match object.state {
-                    ObjectState::Present(_) if fails => counts.stale += 1,
-                    ObjectState::Present(freshness) if freshness.is_fresh() => counts.fresh += 1,
-                    ObjectState::Present(_) => counts.due += 1,
-                    ObjectState::Absent(_) => counts.absent += 1,
-                    _ => counts.unknown += 1,
-                }
+                *match Known::of(cache, &object) {
+                    Known::Fresh => &mut counts.fresh,
+                    Known::Due => &mut counts.due,
+                    Known::Stale => &mut counts.stale,
+                    Known::Absent => &mut counts.absent,
+                    Known::Unknown => &mut counts.unknown,
+                } += 1;
             }
             counts
         };
-        let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
         Counts {
             pods: number(self.pods.status().objects),
             pods_registered: number(self.caches.secrets.registered_pods().len()),
@@ -170,7 +232,7 @@ impl Node {
         if let From::Manifests { reader, .. } = &self.from {
             degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
         }
-        if matches!(self.from, From::Kube(_))
+        if matches!(self.from, From::Kube(..))
             && let Err(error) = self.get_node(&self.name)
         {
             match (self.objection.get(), error) {
@@ -197,6 +259,46 @@ impl Node {
         }
         degraded.extend(self.tasks.ended().iter().map(|name| format!("the task '{name}' has ended: restart larder")));
         degraded
+    }
+}
+
+/// What every read looks up in the manifests, in the place of a strategy.
+const MANIFEST: &str = "manifest";
+
+pub(super) fn number(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}
+
+/// What is known of an object, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Fresh,
+    Due,
+    Stale,
+    Absent,
+    Unknown,
+}
+
+impl Known {
+    fn of(cache: &Cache, object: &ObjectStatus) -> Self {
+        match object.state {
+            ObjectState::Present(freshness) if freshness.is_fresh() && cache.strategy().watches() => Self::Fresh,
+            ObjectState::Present(_) if cache.log().failure(&object.key).is_some() => Self::Stale,
+            ObjectState::Present(freshness) if freshness.is_fresh() => Self::Fresh,
+            ObjectState::Present(_) => Self::Due,
+            ObjectState::Absent(_) => Self::Absent,
+            _ => Self::Unknown,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Due => "due",
+            Self::Stale => "stale",
+            Self::Absent => "absent",
+            Self::Unknown => "unknown",
+        }
     }
 }
 

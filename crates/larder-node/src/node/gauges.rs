@@ -1,7 +1,9 @@
 //! What is read off a node's larder at each scrape, beside what is counted as it happens.
 
-use super::Node;
-use crate::report::{Report, SourceState};
+use super::describe::number;
+use super::{From, Node};
+use crate::report::{Keeping, Report, SourceState};
+use larder_kube::{Kind, KubeStats, ObjectKind};
 use larder_pleg::PlegStats;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -38,6 +40,10 @@ impl Collector for Gauges {
         let mut out = Out(encoder);
         let report = node.report();
         held(&mut out, &report)?;
+        objects(&mut out, &node, &report)?;
+        if let From::Kube(client, _) = &node.from {
+            api_server(&mut out, &client.stats())?;
+        }
         sources(&mut out, &report)?;
         match &node.runtime {
             Some(runtime) => pleg(&mut out, &runtime.stats()),
@@ -115,6 +121,117 @@ fn held(out: &mut Out<'_>, report: &Report) -> fmt::Result {
     let containers = containers.map(|(state, count)| (vec![("state", state.to_owned())], count));
     out.gauges("larder_containers", "Containers as the runtime has them, by state", containers)?;
     out.gauge("larder_pod_status_open_waits", "Newer-than waits that are open", counts.open_waits)
+}
+
+/// How objects are kept, by kind.
+fn objects(out: &mut Out<'_>, node: &Node, report: &Report) -> fmt::Result {
+    let of = |kind: &str| vec![("kind", kind.to_owned())];
+    let kept = report.keeping.iter().flat_map(|keeping| {
+        [
+            ("watched", keeping.watched),
+            ("namespace_watched", keeping.namespace_watched),
+            ("polled", keeping.polled),
+            ("held", keeping.held),
+            ("idle", keeping.idle),
+            ("direct", keeping.direct),
+        ]
+        .map(|(how, count)| (vec![("kind", keeping.kind.clone()), ("kept", how.to_owned())], count))
+    });
+    out.gauges("larder_objects_kept", "Objects that pods refer to, by kind and how they are kept up to date", kept)?;
+    let mut gauge = |name: &str, help: &str, unit: Option<&Unit>, value: fn(&Keeping) -> u64| {
+        let values = report.keeping.iter().map(|keeping| (of(&keeping.kind), ConstGauge::new(value(keeping))));
+        out.write((name, help, unit), MetricType::Gauge, values)
+    };
+    gauge("larder_object_watches", "Watches of single objects", None, |keeping| keeping.watches)?;
+    gauge("larder_namespace_watches", "Watches of whole namespaces", None, |keeping| keeping.namespace_watches)?;
+    let help = "Memory that objects which are held take";
+    gauge("larder_objects_held", help, Some(&Unit::Bytes), |keeping| keeping.bytes)?;
+
+    let kinds = [ObjectKind::Secret, ObjectKind::ConfigMap];
+    let (mut references, mut oldest) = (Vec::new(), Vec::new());
+    for kind in kinds {
+        let label = of(Kind::from(kind).resource());
+        let all = node.caches.of(kind).snapshot();
+        references.push((label.clone(), all.iter().map(|object| number(object.references)).sum()));
+        let ages = all.iter().filter_map(|object| object.state.freshness()).map(|freshness| freshness.age(node.now()));
+        if let Some(age) = ages.max() {
+            oldest.push((label, ConstGauge::new(age.as_secs_f64())));
+        }
+    }
+    out.gauges("larder_object_references", "References of pods to objects", references)?;
+    let help = "How long ago the object was confirmed for which that is longest ago";
+    out.write(("larder_object_oldest_age", help, Some(&Unit::Seconds)), MetricType::Gauge, oldest)?;
+
+    let mut counters = |name: &str, help: &str, value: &dyn Fn(ObjectKind) -> u64| {
+        let values = kinds.map(|kind| (of(Kind::from(kind).resource()), ConstCounter::new(value(kind))));
+        out.write((name, help, None), MetricType::Counter, values)
+    };
+    let stats = |kind| node.caches.of(kind).watch_stats();
+    counters("larder_object_watches_started", "Watches that were started, of objects and of namespaces", &|kind| {
+        stats(kind).started
+    })?;
+    counters(
+        "larder_object_watches_idle_stops",
+        "Watches that were stopped because nobody read their object",
+        &|kind| stats(kind).stopped_idle,
+    )?;
+    counters(
+        "larder_object_new_reference_fetches",
+        "Fetches for the sake of a pod that came to refer to an object which was held already; among larder_object_fetches",
+        &|kind| stats(kind).verifying_reads,
+    )?;
+    counters(
+        "larder_object_versions_went_back",
+        "Times that a resourceVersion went back and was accepted: the API server's etcd was restored",
+        &|kind| node.metrics.versions_went_back(kind) + stats(kind).versions_went_back,
+    )
+}
+
+/// What is open to the API server, and what lists and watches came to.
+fn api_server(out: &mut Out<'_>, stats: &KubeStats) -> fmt::Result {
+    for (name, help, count) in [
+        ("larder_api_server_connections", "HTTP/2 connections that are open", stats.connections_open),
+        (
+            "larder_api_server_streams",
+            "Requests on HTTP/2 connections that are open, watches included",
+            stats.streams_open,
+        ),
+        ("larder_api_server_watches", "Watches that are open", stats.watches_open),
+    ] {
+        out.gauge(name, help, count)?;
+    }
+    for (name, help, count) in [
+        ("larder_api_server_connections_opened", "HTTP/2 connections that were opened", stats.connections_opened),
+        ("larder_api_server_connections_failed", "Connections that could not be opened", stats.connections_failed),
+        ("larder_api_server_pings_lost", "Connections given up because a PING was not answered", stats.pings_lost),
+        (
+            "larder_api_server_watches_begun",
+            "Watches that were begun, those that went on among them",
+            stats.watches_begun,
+        ),
+        (
+            "larder_api_server_streaming_lists_refused",
+            "Streaming lists that the server refused: a list and a watch took their place",
+            stats.streaming_refused,
+        ),
+        ("larder_api_server_list_watch_failures", "Lists and watches that failed", stats.failures),
+    ] {
+        out.counter(name, help, count)?;
+    }
+    let label = |name, value: &str| vec![(name, value.to_owned())];
+    let lists = [("streaming", stats.streaming_lists), ("paged", stats.lists)];
+    let lists = lists.map(|(how, count)| (label("how", how), ConstCounter::new(count)));
+    let help = "Lists, as the beginning of a watch (streaming) or as requests of their own (paged)";
+    out.write(("larder_api_server_lists", help, None), MetricType::Counter, lists)?;
+    let relists = [
+        ("expired", stats.relists_expired),
+        ("went_back", stats.relists_went_back),
+        ("unreadable", stats.relists_unreadable),
+        ("silent", stats.relists_silent),
+    ];
+    let relists = relists.map(|(reason, count)| (label("reason", reason), ConstCounter::new(count)));
+    let help = "Lists that took the place of a watch which could not go on, by reason";
+    out.write(("larder_api_server_relists", help, None), MetricType::Counter, relists)
 }
 
 fn sources(out: &mut Out<'_>, report: &Report) -> fmt::Result {

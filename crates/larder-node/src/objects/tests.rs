@@ -2,10 +2,12 @@
 
 use super::*;
 use larder_clock::TokioClock;
-use larder_objects::{DefaultTtl, FetchError, ReadKind};
+use larder_objects::{DefaultTtl, FetchError, NamespaceSink, ObjectState, ReadKind, Reflect, ReflectorSink};
 use serde_json::json;
-use std::future::pending;
+use std::future::{pending, ready};
 use tokio::sync::watch;
+
+mod strategies;
 
 const TTL: Duration = Duration::from_mins(1);
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -48,11 +50,17 @@ impl SourceError for ServerError {
 struct Server {
     says: watch::Sender<HashMap<String, Says>>,
     fetches: Mutex<Vec<(String, ReadKind)>>,
+    /// The watches that run, by the object's name.
+    watches: Mutex<HashMap<String, ReflectorSink<KubeObject, ServerError>>>,
 }
 
 impl Server {
     fn new() -> Arc<Self> {
-        Arc::new(Self { says: watch::Sender::new(HashMap::new()), fetches: Mutex::default() })
+        Arc::new(Self {
+            says: watch::Sender::new(HashMap::new()),
+            fetches: Mutex::default(),
+            watches: Mutex::default(),
+        })
     }
 
     fn set(&self, name: &str, says: Says) {
@@ -63,6 +71,56 @@ impl Server {
 
     fn fetches(&self) -> usize {
         self.fetches.lock().len()
+    }
+
+    /// Where the watch of that object tells what it sees.
+    fn watch(&self, name: &str) -> ReflectorSink<KubeObject, ServerError> {
+        self.watches.lock()[name].clone()
+    }
+
+    fn watches(&self) -> usize {
+        self.watches.lock().len()
+    }
+}
+
+/// Watches that tell what a test has them tell.
+struct ReflectFrom(Arc<Server>);
+
+struct FakeReflector(Arc<Server>, String);
+
+impl Drop for FakeReflector {
+    fn drop(&mut self) {
+        self.0.watches.lock().remove(&self.1);
+    }
+}
+
+impl Reflect for ReflectFrom {
+    type Object = KubeObject;
+    type Error = ServerError;
+    type Reflector = FakeReflector;
+
+    fn reflect(
+        &self,
+        key: &ObjectKey,
+        _: Option<String>,
+        sink: ReflectorSink<KubeObject, ServerError>,
+    ) -> FakeReflector {
+        self.0.watches.lock().insert(key.name().to_owned(), sink);
+        FakeReflector(Arc::clone(&self.0), key.name().to_owned())
+    }
+}
+
+impl ReflectNamespace for ReflectFrom {
+    fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
+        ready(false)
+    }
+
+    fn count(&self, _: &str) -> impl Future<Output = Result<u64, ServerError>> + Send + 'static {
+        ready(Err(ServerError("not counted")))
+    }
+
+    fn reflect_namespace(&self, _: &str, _: NamespaceSink<KubeObject, ServerError>) -> FakeReflector {
+        FakeReflector(Arc::clone(&self.0), String::new())
     }
 }
 
@@ -112,14 +170,22 @@ fn identity(uid: &str) -> PodIdentity<'_> {
     PodIdentity { namespace: "shop", name: uid, uid }
 }
 
-const POLICY: ObjectPolicy = ObjectPolicy { keep_last_known: true, accept_older_versions: true, backoff: BACKOFF };
+const POLICY: ObjectPolicy =
+    ObjectPolicy { keep_last_known: true, serve_absences: true, accept_older_versions: true, backoff: BACKOFF };
 
-type Cache = Arc<ObjectCache<FetchFrom, TokioClock>>;
+type Cache = Arc<ObjectCache<FetchFrom, ReflectFrom, TokioClock>>;
 
 fn cache_with(server: &Arc<Server>, policy: ObjectPolicy) -> Cache {
+    cache_of(Strategy::Ttl, server, policy)
+}
+
+fn cache_of(strategy: Strategy, server: &Arc<Server>, policy: ObjectPolicy) -> Cache {
     Arc::new(ObjectCache::new(Parts {
         kind: ObjectKind::Secret,
         node: "node-1".into(),
+        strategy,
+        reflect: ReflectFrom(Arc::clone(server)),
+        watch: AutoOptions::default(),
         fetch: FetchFrom(Arc::clone(server)),
         clock: TokioClock::new(),
         ttl: NodeTtl(Arc::new(DefaultTtl)),
@@ -264,7 +330,7 @@ async fn a_new_reference_asks_at_once_whatever_the_backoff() {
 #[tokio::test(start_paused = true)]
 async fn an_absence_is_last_known_only_until_a_new_reference_puts_it_in_doubt() {
     let server = Server::new();
-    let cache = cache_with(&server, POLICY);
+    let cache = cache_with(&server, ObjectPolicy { serve_absences: false, ..POLICY });
     cache.register_pod(&pod("web", &["db"]));
     assert!(cache.read("shop", "db", DEADLINE).await.unwrap_err().is_not_found());
     server.set("db", Says::Fails("unavailable"));

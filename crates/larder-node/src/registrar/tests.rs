@@ -4,9 +4,10 @@ use super::*;
 use crate::fetch_log::Backoff;
 use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectPolicy, Parts};
+use crate::strategy::Strategy;
 use larder_kube::{SourceWriter, source};
 use larder_manifests::{ManifestOptions, ManifestSource};
-use larder_objects::{DefaultTtl, Source};
+use larder_objects::{AutoOptions, DefaultTtl, Source};
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
@@ -28,13 +29,17 @@ fn follow(release_ended: bool) -> Followed {
         ObjectCache::new(Parts {
             kind,
             node: "node-1".into(),
+            strategy: Strategy::Ttl,
             fetch: ObjectSource::Manifests(manifests.reader().fetcher(kind)),
+            reflect: ObjectReflect::Manifests,
+            watch: AutoOptions::default(),
             clock,
             ttl: NodeTtl(Arc::new(DefaultTtl)),
             default_ttl: Duration::ZERO,
             source: None,
             policy: ObjectPolicy {
                 keep_last_known: true,
+                serve_absences: true,
                 accept_older_versions: true,
                 backoff: Backoff { initial: Duration::ZERO, max: Duration::ZERO },
             },

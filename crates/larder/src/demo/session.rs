@@ -8,7 +8,7 @@ use super::{Start, guide};
 use crate::output;
 use crate::run::{self, Running};
 use anyhow::Context as _;
-use larder_node::{Cluster as Sources, Config, RuntimeEndpoint};
+use larder_node::{ChangeDetection, Cluster as Sources, Config, RuntimeEndpoint, Strategy};
 use larder_server::{Limits, ServeOptions};
 use larder_testkit::api_server::{ApiServerOptions, Kind, Verb};
 use larder_testkit::cluster::{Cluster, ClusterOptions, KubeletOptions, What};
@@ -126,6 +126,8 @@ impl Demo {
         let sources = Sources::Kubeconfig { path: cluster.kubeconfig().to_owned(), context: None };
         let mut config = Config::new(cluster.node(), sources);
         config.runtime = RuntimeEndpoint::At(cluster.cri().endpoint());
+        // Ages and TTLs are easier to follow by eye than watches, by which everything is new at once.
+        config.change_detection = ChangeDetection::both(Strategy::Ttl);
         let socket = folder.path().join("larder.sock");
         let serve = ServeOptions { socket: socket.clone(), metrics_address: None, limits: Limits::default() };
         let token = CancellationToken::new();

@@ -11,9 +11,9 @@ use super::{Args, LogFormat};
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
 use anyhow::Context as _;
-use larder_node::{Cluster, Config, RuntimeEndpoint};
+use larder_node::{ChangeDetection, Cluster, Config, RuntimeEndpoint};
 use larder_server::{Limits, ServeOptions};
-use sections::{KubeSection, LimitsSection, PlegSection, PolicySection};
+use sections::{ChangeDetectionSection, KubeSection, LimitsSection, PlegSection, PolicySection};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -41,6 +41,11 @@ pub(super) struct Settings {
     socket: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics_address: Option<SocketAddr>,
+    change_detection: ChangeDetectionSection,
+    #[serde(with = "duration")]
+    sync_period: Duration,
+    #[serde(with = "duration")]
+    min_idle: Duration,
     #[serde(with = "duration")]
     default_ttl: Duration,
     pub(super) log_level: String,
@@ -64,6 +69,9 @@ impl Default for Settings {
             runtime_events: config.runtime_events,
             socket: DEFAULT_SOCKET.into(),
             metrics_address: None,
+            change_detection: config.change_detection.into(),
+            sync_period: config.sync_period,
+            min_idle: config.min_idle,
             default_ttl: config.default_ttl,
             log_level: "info".to_owned(),
             log_format: LogFormat::default(),
@@ -91,10 +99,14 @@ impl Settings {
         replace_some(&mut self.context, args.context);
         replace_some(&mut self.node_name, args.node_name);
         replace_some(&mut self.runtime_endpoint, args.runtime_endpoint);
-        replace(&mut self.runtime_events, args.events.map(|events| events == "on"));
+        replace(&mut self.runtime_events, on(args.events.as_deref()));
         replace(&mut self.socket, args.socket);
         replace_some(&mut self.metrics_address, args.metrics_address);
+        replace(&mut self.change_detection, args.change_detection.map(|one| ChangeDetection::both(one).into()));
+        replace(&mut self.sync_period, args.sync_period);
         replace(&mut self.default_ttl, args.default_ttl);
+        replace(&mut self.policy.keep_last_known, on(args.keep_last_known.as_deref()));
+        replace(&mut self.policy.serve_absences, on(args.serve_absences.as_deref()));
         replace(&mut self.log_level, args.log_level);
         replace(&mut self.log_format, args.log_format);
     }
@@ -123,6 +135,9 @@ impl Settings {
             ),
         };
         let mut config = Config::new(node_name, cluster);
+        config.change_detection = self.change_detection.into();
+        config.sync_period = self.sync_period;
+        config.min_idle = self.min_idle;
         config.default_ttl = self.default_ttl;
         config.runtime_events = self.runtime_events;
         config.runtime = match self.runtime_endpoint.as_deref() {
@@ -138,6 +153,10 @@ impl Settings {
         self.limits.apply(&mut limits);
         Ok((config, ServeOptions { socket: self.socket, metrics_address: self.metrics_address, limits }))
     }
+}
+
+fn on(flag: Option<&str>) -> Option<bool> {
+    flag.map(|word| word == "on")
 }
 
 fn replace<T>(setting: &mut T, flag: Option<T>) {

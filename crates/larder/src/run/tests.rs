@@ -15,6 +15,14 @@ fn a_level_that_is_misspelt_is_no_target() {
 }
 
 #[test]
+fn a_line_of_the_log_is_one_line() {
+    let mut out = OneLine(Vec::new());
+    out.write_all(b"plain\n").unwrap();
+    out.write_all(b"a\nforged\r\n").unwrap();
+    assert_eq!(out.0, b"plain\na\\nforged\\r\n");
+}
+
+#[test]
 fn the_hosts_name_stands_in_for_the_nodes() {
     let name = host_name().unwrap();
     assert!(!name.is_empty() && name == name.to_lowercase() && !name.contains(char::is_whitespace), "{name}");

@@ -18,6 +18,15 @@ fn report(degraded: &[&str]) -> Report {
             "containers": {"running": 2, "exited": 1},
             "openWaits": 4,
         },
+        "keeping": [
+            {"kind": "secrets", "strategy": "watch", "watches": 1, "watched": 1},
+            {"kind": "configmaps", "strategy": "auto", "polled": 1},
+        ],
+        "apiServer": {"connections": 1, "watches": 3},
+        "objects": [
+            {"kind": "secrets", "namespace": "shop", "name": "db", "references": 2, "kept": "watched", "state": "fresh", "ageSeconds": 4.2},
+            {"kind": "configmaps", "namespace": "shop", "name": "flags", "references": 1, "kept": "polled", "state": "unknown"},
+        ],
     }))
     .unwrap()
 }

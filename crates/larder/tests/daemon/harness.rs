@@ -157,6 +157,11 @@ impl Daemon {
         fs::read_to_string(self.folder.path().join("stderr")).unwrap()
     }
 
+    /// Waits until that has been logged: what is logged is written a moment later.
+    pub(crate) async fn logged(&self, text: &str) {
+        until(&format!("\"{text}\" is logged"), async || self.log().contains(text).then_some(())).await;
+    }
+
     /// What it has printed so far.
     pub(crate) fn printed(&self) -> String {
         fs::read_to_string(self.folder.path().join("stdout")).unwrap()

@@ -9,11 +9,13 @@
 //! | `start` | what cannot work is told before anything starts; signals end it |
 //! | `metrics` | scraping, and that no name of a Secret is among it |
 //! | `events` | what happens to containers: followed, missed and made up for, waited for |
+//! | `lessons` | what people ran into with Secrets and `ConfigMap`s, by its number in the list of such reports, on each strategy |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 
 mod clients;
 mod events;
 mod harness;
+mod lessons;
 mod manifests;
 mod metrics;
 mod outage;

@@ -1,6 +1,10 @@
 //! Scraping, over the socket and over the metrics' address.
 
 use crate::harness::{Answer, Daemon, request, until};
+use larder_testkit::api_server::{ApiServer, User};
+use larder_testkit::cri_runtime::{CriServer, SandboxSpec};
+use larder_testkit::objects::{node, pod, secret};
+use std::collections::BTreeMap;
 use tokio::net::TcpStream;
 
 const FILES: [(&str, &str); 1] = [(
@@ -48,6 +52,103 @@ async fn metrics_are_served_in_the_format_that_is_asked_for() {
     let open = scrape(&address, "/metrics", "application/openmetrics-text; version=1.0.0,text/plain;q=0.5").await;
     assert!(open.header("content-type").starts_with("application/openmetrics-text"), "{open:?}");
     assert!(open.text.ends_with("# EOF\n"));
+}
+
+/// The metrics of docs/metrics.md: type and labels by name.
+fn documented() -> BTreeMap<String, (String, Vec<String>)> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut all = BTreeMap::new();
+    let quoted = |cell: &str| -> Vec<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    for row in page.lines().filter(|line| line.starts_with("| `larder_")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        for name in quoted(cells[1]) {
+            let before = all.insert(name.clone(), (cells[2].to_owned(), quoted(cells[3])));
+            assert!(before.is_none(), "{name} is documented twice");
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn every_metric_is_documented_and_named_by_the_conventions() {
+    let outside = tempfile::tempdir().unwrap();
+    let api = ApiServer::start().await.unwrap();
+    api.store().create(node("node-1")).unwrap();
+    api.store().create(secret("telltale-ns", "telltale-secret", &[("a", "telltale-value")])).unwrap();
+    let web = pod("telltale-ns", "telltale-pod").uid("telltale-uid").node("node-1").secret_volume("telltale-secret");
+    api.store().create(web.env_from_config_map("telltale-map").build()).unwrap();
+    let kubeconfig = outside.path().join("kubeconfig");
+    api.write_kubeconfig(&kubeconfig, &api.add_user(User::node("node-1"))).unwrap();
+    let cri = CriServer::start(&outside.path().join("cri.sock")).await.unwrap();
+    let sandbox = cri.containers().run_sandbox(&SandboxSpec::new("telltale-ns", "telltale-pod", "telltale-uid"));
+    let container = cri.containers().create_container(&sandbox, "app", "telltale:1").unwrap();
+    let arguments =
+        ["--kubeconfig", &kubeconfig.display().to_string(), "--runtime-endpoint", &cri.endpoint()].map(str::to_owned);
+    let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments.each_ref().map(String::as_str));
+    daemon.ready().await;
+    cri.containers().start_container(&container).unwrap();
+    daemon.larder("wait pod telltale-pod -n telltale-ns --for=state=running").await.ok();
+    // Something to tell for each.
+    for (path, code) in
+        [("secrets/telltale-secret", 200), ("secrets/telltale-other", 403), ("configmaps/telltale-map", 404)]
+    {
+        let path = format!("/api/v1/namespaces/telltale-ns/{path}");
+        until("it is known", async || daemon.try_get(&path).await.filter(|answer| answer.code == code)).await;
+    }
+    // Another pod makes a fetch, beside the watch.
+    let second = pod("telltale-ns", "telltale-2").node("node-1").secret_volume("telltale-secret").build();
+    api.store().create(second).unwrap();
+    let text = until("the fetch is counted", async || {
+        daemon.get("/api/v1/namespaces/telltale-ns/secrets/telltale-secret").await;
+        let text = daemon.get("/metrics").await.text;
+        text.contains("larder_object_fetches_total{").then_some(text)
+    })
+    .await;
+    assert!(!text.contains("telltale"), "{text}");
+
+    let documented = documented();
+    let types: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let helps: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' ')).collect();
+    for (name, kind) in &types {
+        let Some((documented, _)) = documented.get(*name) else { panic!("{name} is not in docs/metrics.md") };
+        assert_eq!(documented, kind, "{name}");
+        assert!(helps.get(name).is_some_and(|help| help.len() > 5), "{name} has no help");
+        assert_eq!(name.ends_with("_total"), *kind == "counter", "{name}: a counter ends in _total, nothing else does");
+        let is_snake = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        let units = ["_seconds", "_bytes"];
+        let has_unit = !name.contains("duration") || units.iter().any(|unit| name.ends_with(unit));
+        assert!(is_snake && has_unit && !name.ends_with("_ms"), "{name}");
+        if *kind == "histogram" {
+            assert!(name.ends_with("_seconds"), "{name}");
+        }
+    }
+    let served: Vec<&str> = documented
+        .keys()
+        .map(String::as_str)
+        .filter(|name| {
+            name.starts_with("larder_object")
+                || name.starts_with("larder_api_server")
+                || name.starts_with("larder_namespace")
+        })
+        .collect();
+    for name in served {
+        assert!(types.contains_key(name), "{name} is in docs/metrics.md, and not served: {text}");
+    }
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((sample, rest)) = line.split_once('{') else { continue };
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| sample.strip_suffix(end)).unwrap_or(sample);
+        let base = if types.contains_key(base) { base } else { sample };
+        let (_, allowed) = &documented[base];
+        for label in rest.split("\",").map(|label| label.split('=').next().unwrap()) {
+            assert!(
+                label == "le" || allowed.iter().any(|allowed| allowed == label),
+                "{base} has no label {label}: {line}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

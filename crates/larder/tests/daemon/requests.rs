@@ -73,6 +73,9 @@ async fn absent_refused_unserved_and_unknown_are_different_answers() {
         ("/larder/v1/pods/u/status", 501, "NotImplemented"),
         ("/api/v1/services", 404, "NotFound"),
         ("/", 404, "NotFound"),
+        ("/api/v1/namespaces//secrets", 404, "NotFound"),
+        ("/api/v1/namespaces//secrets/db", 404, "NotFound"),
+        ("/api/v1/namespaces/default/secrets/", 404, "NotFound"),
         ("/api/v1/pods?watch=true", 405, "MethodNotAllowed"),
     ] {
         let answer = daemon.get(path).await;

@@ -41,7 +41,7 @@ async fn what_is_no_socket_is_refused_and_kept() {
     fs::write(&path, "precious").unwrap();
     let mut daemon = Daemon::spawn(folder, &ARGUMENTS);
     assert_eq!(daemon.ended().await.code(), Some(1));
-    assert!(daemon.log().contains("is not a socket"), "{}", daemon.log());
+    daemon.logged("is not a socket").await;
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
 }
 

@@ -91,7 +91,7 @@ impl Daemon {
         let (socket, log) = (folder.join("larder.sock"), folder.join("log"));
         let output = File::create(&log).expect("log");
         let child = Command::new(env!("CARGO_BIN_EXE_larder"))
-            .args(["run", "--runtime-endpoint", &testbed.runtime_endpoint(), "--socket"])
+            .args(["run", "--change-detection", "ttl", "--runtime-endpoint", &testbed.runtime_endpoint(), "--socket"])
             .arg(&socket)
             .args(arguments)
             .current_dir(&folder)

@@ -2,19 +2,81 @@
 
 use super::duration;
 use larder_kube::KubeOptions;
-use larder_node::{Cluster, Config, Policy};
+use larder_node::{ChangeDetection, Cluster, Config, Policy, Strategy};
 use larder_pleg::PlegOptions;
 use larder_server::Limits;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+/// How objects of each kind are kept up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct ChangeDetectionSection {
+    secrets: StrategyWord,
+    config_maps: StrategyWord,
+}
+
+/// [`Strategy`] by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StrategyWord {
+    Direct,
+    Ttl,
+    Watch,
+    Auto,
+}
+
+impl From<Strategy> for StrategyWord {
+    fn from(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::Direct => Self::Direct,
+            Strategy::Ttl => Self::Ttl,
+            Strategy::Watch => Self::Watch,
+            Strategy::Auto => Self::Auto,
+        }
+    }
+}
+
+impl From<StrategyWord> for Strategy {
+    fn from(word: StrategyWord) -> Self {
+        match word {
+            StrategyWord::Direct => Self::Direct,
+            StrategyWord::Ttl => Self::Ttl,
+            StrategyWord::Watch => Self::Watch,
+            StrategyWord::Auto => Self::Auto,
+        }
+    }
+}
+
+impl From<ChangeDetection> for ChangeDetectionSection {
+    fn from(detection: ChangeDetection) -> Self {
+        Self { secrets: detection.secrets.into(), config_maps: detection.config_maps.into() }
+    }
+}
+
+impl From<ChangeDetectionSection> for ChangeDetection {
+    fn from(section: ChangeDetectionSection) -> Self {
+        Self { secrets: section.secrets.into(), config_maps: section.config_maps.into() }
+    }
+}
+
+impl Default for ChangeDetectionSection {
+    fn default() -> Self {
+        ChangeDetection::default().into()
+    }
+}
+
 /// [`Policy`], all of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct PolicySection {
-    keep_last_known: bool,
+    pub(super) keep_last_known: bool,
     fetch_on_reference: bool,
+    pub(super) serve_absences: bool,
+    first_read_as_new_as_pod: bool,
+    hold_immutable: bool,
+    watch_namespaces: bool,
     release_ended_pods: bool,
     #[serde(with = "duration")]
     fetch_backoff_initial: Duration,
@@ -47,6 +109,8 @@ pub(super) struct KubeSection {
     #[serde(with = "duration")]
     dead_link_timeout: Duration,
     #[serde(with = "duration")]
+    ping_interval: Duration,
+    #[serde(with = "duration")]
     fetch_deadline: Duration,
     #[serde(with = "duration")]
     list_deadline: Duration,
@@ -65,6 +129,9 @@ pub(super) struct KubeSection {
     #[serde(with = "duration")]
     forbidden_grace: Duration,
     page_size: u32,
+    streams_per_connection: u32,
+    max_connections: u32,
+    starts_in_flight: u32,
     max_object_bytes: usize,
     max_page_bytes: usize,
 }
@@ -115,6 +182,10 @@ section! {
     PolicySection of Policy from Policy::default();
     keep_last_known,
     fetch_on_reference,
+    serve_absences,
+    first_read_as_new_as_pod,
+    hold_immutable,
+    watch_namespaces,
     release_ended_pods,
     fetch_backoff_initial,
     fetch_backoff_max,
@@ -135,6 +206,7 @@ section! {
     KubeSection of KubeOptions from Config::new("node", Cluster::InCluster).kube;
     connect_timeout,
     dead_link_timeout,
+    ping_interval,
     fetch_deadline,
     list_deadline,
     watch_deadline,
@@ -145,6 +217,9 @@ section! {
     retry_after_max,
     forbidden_grace,
     page_size,
+    streams_per_connection,
+    max_connections,
+    starts_in_flight,
     max_object_bytes,
     max_page_bytes,
     ..

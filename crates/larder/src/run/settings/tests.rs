@@ -1,6 +1,7 @@
 use super::*;
 use crate::cli::{Cli, Command};
 use clap::Parser as _;
+use larder_node::Strategy;
 
 fn args(line: &str) -> Args {
     match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
@@ -21,13 +22,16 @@ fn flags_become_settings() {
     let (config, serve) = options(
         "",
         "larder run --kubeconfig k --context c --node-name edge-1 --runtime-endpoint none --socket /tmp/l.sock \
-         --metrics-address 127.0.0.1:1 --default-ttl 5s --events off",
+         --metrics-address 127.0.0.1:1 --default-ttl 5s --events off --change-detection auto --sync-period 10s \
+         --keep-last-known off --serve-absences off",
     )
     .unwrap();
     assert_eq!(config.node_name, "edge-1");
     assert_eq!(config.cluster, Cluster::Kubeconfig { path: "k".into(), context: Some("c".to_owned()) });
     assert_eq!((config.runtime, config.runtime_events), (RuntimeEndpoint::None, false));
-    assert_eq!(config.default_ttl, Duration::from_secs(5));
+    assert_eq!((config.default_ttl, config.sync_period), (Duration::from_secs(5), Duration::from_secs(10)));
+    assert_eq!(config.change_detection, ChangeDetection::both(Strategy::Auto));
+    assert!(!config.policy.keep_last_known && !config.policy.serve_absences);
     assert_eq!(serve.socket, Path::new("/tmp/l.sock"));
     assert_eq!(serve.metrics_address, Some("127.0.0.1:1".parse().unwrap()));
 
@@ -51,6 +55,9 @@ fn a_file_sets_what_stands_in_it_and_flags_win_over_it() {
 nodeName: edge-1
 kubeconfig: /etc/kubernetes/kubelet.conf
 context: c
+changeDetection:
+  secrets: direct
+minIdle: 5s
 defaultTtl: 2m
 policy:
   keepLastKnown: false
@@ -67,7 +74,9 @@ limits:
     assert_eq!(config.node_name, "edge-1");
     let path = "/etc/kubernetes/kubelet.conf".into();
     assert_eq!(config.cluster, Cluster::Kubeconfig { path, context: Some("c".to_owned()) });
-    assert_eq!(config.default_ttl, Duration::from_mins(2));
+    assert_eq!((config.default_ttl, config.min_idle), (Duration::from_mins(2), Duration::from_secs(5)));
+    let detection = ChangeDetection { secrets: Strategy::Direct, config_maps: Strategy::Watch };
+    assert_eq!(config.change_detection, detection);
     assert_eq!((config.policy.keep_last_known, config.policy.accept_older_versions), (false, true));
     assert_eq!(config.policy.fetch_backoff_max, Duration::from_mins(1));
     assert_eq!(config.kube.fetch_deadline, Duration::from_secs(3));
@@ -75,7 +84,9 @@ limits:
     assert!(config.pleg.independent_pods, "what the file does not have is the daemon's, not the kubelet's");
     assert_eq!(serve.limits.connections, 7);
 
-    let (config, _) = options(text, "larder run --manifests m --default-ttl 1s --node-name other").unwrap();
+    let flags = "larder run --manifests m --default-ttl 1s --node-name other --change-detection ttl";
+    let (config, _) = options(text, flags).unwrap();
+    assert_eq!(config.change_detection, ChangeDetection::both(Strategy::Ttl));
     assert_eq!(config.cluster, Cluster::Manifests("m".into()), "a flag's source takes the place of the file's");
     assert_eq!((config.default_ttl, config.node_name.as_str()), (Duration::from_secs(1), "other"));
 }
@@ -90,6 +101,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         ("policy:\n  keepLastKnwon: true\n", ":2:3: unknown setting \"keepLastKnwon\"; there are keepLastKnown, "),
         ("policy:\n  keepLastKnown: maybe\n", ":2:18: "),
         ("defaultTtl: soon\n", ":1:13: \"soon\" is not a duration: write 30s, 1m30s or 500ms"),
+        ("changeDetection: {secrets: often}\n", ":1:28: \"often\" is not one of direct, ttl, watch, auto"),
         ("logFormat: xml\n", ":1:12: \"xml\" is not one of text, json"),
         ("kube:\n  pageSize: many\n", ":2:13: "),
         ("nodeName: a\nnodeName: b\n", ":2:1: "),

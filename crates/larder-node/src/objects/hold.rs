@@ -1,0 +1,130 @@
+//! Reads that are made for a pod, and what they keep: the pod's references, until the read is answered.
+
+use super::ObjectCache;
+use crate::answer::Answer;
+use crate::error::ReadError;
+use crate::fetch_log::SourceError;
+use larder_clock::Clock;
+use larder_kube::KubeObject;
+use larder_objects::{Fetch, ObjectKey, PodIdentity, ReflectNamespace};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// A pod, by namespace, name and UID.
+type PodKey = (String, String, String);
+
+/// The pods that reads are made for right now.
+pub(super) type Holds = HashMap<PodKey, Held>;
+
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Reads that are open; never 0.
+    reads: usize,
+    /// Whether the pod is to be unregistered with the last of them.
+    is_leaving: bool,
+}
+
+fn key_of(pod: PodIdentity<'_>) -> PodKey {
+    (pod.namespace.to_owned(), pod.name.to_owned(), pod.uid.to_owned())
+}
+
+/// Keeps a pod's references until it is dropped.
+struct Hold<'c, F, R, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
+    C: Clock + Clone,
+{
+    cache: &'c ObjectCache<F, R, C>,
+    pod: PodIdentity<'c>,
+}
+
+impl<F, R, C> Drop for Hold<'_, F, R, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
+    C: Clock + Clone,
+{
+    fn drop(&mut self) {
+        let key = key_of(self.pod);
+        let mut holds = self.cache.holds.lock();
+        let Some(held) = holds.get_mut(&key) else { return };
+        held.reads -= 1;
+        if held.reads > 0 {
+            return;
+        }
+        // Under the lock, so that a read which begins now either finds the pod registered, or does not.
+        if holds.remove(&key).is_some_and(|held| held.is_leaving) {
+            self.cache.unregister_now(self.pod);
+        }
+    }
+}
+
+impl<F, R, C> ObjectCache<F, R, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
+    C: Clock + Clone,
+{
+    /// Reads an object for a pod, for at most `deadline`. The pod may go meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); [`ReadError::NotReferencedByPod`] names the pod.
+    pub(crate) async fn read_for(
+        &self,
+        pod: PodIdentity<'_>,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Answer<KubeObject>, ReadError> {
+        let refused = |why| ReadError::NotReferencedByPod {
+            kind: self.kind.into(),
+            key: ObjectKey::new(pod.namespace, name),
+            pod: ObjectKey::new(pod.namespace, pod.name),
+            uid: pod.uid.to_owned(),
+            why,
+        };
+        let result = match self.hold(pod) {
+            None => Err(refused("its objects are not held: it is gone, or it has ended")),
+            Some(_) if !self.references_of(pod).contains(&ObjectKey::new(pod.namespace, name)) => {
+                Err(refused("the pod does not refer to it"))
+            }
+            Some(_hold) => return self.read(pod.namespace, name, deadline).await,
+        };
+        self.metrics.read(&result, self.clock.now());
+        result
+    }
+
+    /// Holds the references of a pod that is registered.
+    fn hold<'c>(&'c self, pod: PodIdentity<'c>) -> Option<Hold<'c, F, R, C>> {
+        let mut holds = self.holds.lock();
+        if !self.objects.is_registered(pod) {
+            return None;
+        }
+        holds.entry(key_of(pod)).or_default().reads += 1;
+        Some(Hold { cache: self, pod })
+    }
+
+    /// A pod is gone, or needs its objects no longer. They are let go of once no read that was made for it is open.
+    pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
+        let mut holds = self.holds.lock();
+        match holds.get_mut(&key_of(pod)) {
+            Some(held) => held.is_leaving = true,
+            // Under the lock, as in the end of a hold.
+            None => self.unregister_now(pod),
+        }
+    }
+
+    /// The pod is registered, or registered again.
+    pub(super) fn stays(&self, pod: PodIdentity<'_>) {
+        if let Some(held) = self.holds.lock().get_mut(&key_of(pod)) {
+            held.is_leaving = false;
+        }
+    }
+}

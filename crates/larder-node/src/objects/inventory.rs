@@ -1,0 +1,146 @@
+//! All objects of a cache: what is known of each, and what keeps them.
+
+use super::{ObjectCache, ObjectList};
+use crate::error::ReadError;
+use crate::fetch_log::{FetchLog, SourceError};
+use crate::strategy::Strategy;
+use futures_util::stream::{self, StreamExt as _};
+use larder_clock::Clock;
+use larder_kube::KubeObject;
+use larder_objects::{
+    Fetch, FreshState, Freshness, ObjectKey, ObjectState, ObjectStatus, ReflectNamespace, StaleReason, Store as _,
+    WatchStats,
+};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Objects that a list or the keeper reads at once.
+const READS_AT_ONCE: usize = 16;
+
+impl<F, R, C> ObjectCache<F, R, C>
+where
+    F: Fetch<Object = KubeObject>,
+    F::Error: SourceError,
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<F::Error>,
+    C: Clock + Clone,
+{
+    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`.
+    pub(crate) async fn list(&self, wanted: impl Fn(&ObjectKey) -> bool, deadline: Duration) -> ObjectList {
+        let mut keys: Vec<_> = self.objects.store().snapshot().into_iter().map(|status| status.key).collect();
+        keys.retain(|key| wanted(key));
+        keys.sort_unstable();
+        // One deadline for all of them: what is not reached in time is answered with what is held.
+        let end = tokio::time::Instant::now() + deadline;
+        let reads = keys.into_iter().map(|key| async move {
+            let left = end.saturating_duration_since(tokio::time::Instant::now());
+            let result = self.read(key.namespace(), key.name(), left).await;
+            (key, result)
+        });
+        let results: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
+        let mut list = ObjectList { items: Vec::with_capacity(results.len()), absent: Vec::new(), unknown: Vec::new() };
+        for (key, result) in results {
+            match result {
+                Ok(answer) => list.items.push(answer),
+                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, *freshness)),
+                // Its last pod went while the list was made.
+                Err(ReadError::NotReferenced { .. }) => {}
+                Err(error) => list.unknown.push((key, error)),
+            }
+        }
+        list
+    }
+
+    /// The state of every object that pods refer to; nothing is fetched for it.
+    pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
+        let mut all = self.objects.store().snapshot();
+        let is_read_every_time = self.ttl() <= 0;
+        for status in &mut all {
+            // Without a TTL, what a read would confirm is as good as confirmed.
+            if let ObjectState::Present(freshness) = &mut status.state
+                && is_read_every_time
+                && !self.watches()
+            {
+                freshness.state = FreshState::Fresh;
+            }
+            if self.strategy() == Strategy::Direct
+                && let Some(known) = self.last_known(&status.key)
+            {
+                let confirmed = known.confirmed;
+                status.state = if known.object.is_some() {
+                    ObjectState::Present(confirmed)
+                } else {
+                    ObjectState::Absent(confirmed)
+                };
+            }
+            // Dropped by a new reference, and kept here: it is stale, not unknown.
+            if matches!(status.state, ObjectState::NotFetched)
+                && let Some(known) = self.last_known(&status.key)
+                && known.object.is_some()
+            {
+                let reason = StaleReason::FetchFailed { class: "not_fetched_yet" };
+                let state = FreshState::Stale { since: self.clock.now(), reason };
+                status.state = ObjectState::Present(Freshness { state, ..known.confirmed });
+            }
+        }
+        all
+    }
+
+    pub(crate) fn log(&self) -> &FetchLog {
+        &self.log
+    }
+
+    /// What a store that watches has done, and holds.
+    pub(crate) fn watch_stats(&self) -> WatchStats {
+        self.objects.store().stats()
+    }
+
+    /// The bytes that the objects which are held take.
+    pub(crate) fn held_bytes(&self) -> usize {
+        if self.watches() {
+            let store = self.objects.store();
+            let held = |status: ObjectStatus| store.held(status.key.namespace(), status.key.name());
+            return store.snapshot().into_iter().filter_map(held).map(|read| read.object.memory()).sum();
+        }
+        let known = self.known.lock();
+        known.0.values().filter_map(|known| known.object.as_ref()).map(|object| object.memory()).sum()
+    }
+
+    /// Stops the watches of objects that nobody has read for long, again and again, until the token is cancelled.
+    pub(crate) async fn stop_idle(&self, every: Duration, token: CancellationToken) {
+        while token.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
+            self.objects.store().stop_idle();
+        }
+    }
+
+    /// Fetches what pods refer to and nobody has read yet, until the token is cancelled. Where every read asks, there is
+    /// nothing that would be kept.
+    pub(crate) async fn keep(&self, every: Duration, deadline: Duration, token: CancellationToken) {
+        if self.strategy() == Strategy::Direct {
+            return token.cancelled().await;
+        }
+        loop {
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = self.wanted.notified() => {}
+                () = tokio::time::sleep(every) => {}
+            }
+            let missing = self
+                .objects
+                .store()
+                .snapshot()
+                .into_iter()
+                .filter(|status| matches!(status.state, ObjectState::NotFetched) && !status.fetching);
+            let reads = missing.map(|status| async move {
+                let key = status.key;
+                // What came of it stands in the log and in the metrics.
+                let _ = self.read(key.namespace(), key.name(), deadline).await;
+            });
+            let all = stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>();
+            tokio::select! {
+                () = token.cancelled() => return,
+                () = all => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Reflectors, with a log of what they tell: the health of the source, which watches fail and why, and versions that went
+//! back.
+//!
+//! # Locks
+//!
+//! The log's, for each thing that a reflector tells; released before the store is told.
+
+use crate::fetch_log::{FetchLog, Scope, SourceError};
+use futures_util::TryFutureExt as _;
+use larder_clock::Clock;
+use larder_kube::{Kind, KubeObject, ObjectKind};
+use larder_objects::{
+    FetchError, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
+};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Reflects, and keeps the log. The errors are turned into those of the fetches beside it.
+pub(crate) struct LoggedReflect<R, C, E> {
+    pub(crate) kind: ObjectKind,
+    pub(crate) reflect: R,
+    pub(crate) clock: C,
+    pub(crate) log: Arc<FetchLog>,
+    pub(crate) error: PhantomData<fn() -> E>,
+}
+
+/// A reflector that runs; its failure is of no interest once it has ended.
+pub(crate) struct Running<R> {
+    _reflector: R,
+    scope: Scope,
+    log: Arc<FetchLog>,
+}
+
+impl<R> Drop for Running<R> {
+    fn drop(&mut self) {
+        self.log.watch_ended(&self.scope);
+    }
+}
+
+/// Notes what a reflector tells.
+struct Noting<C> {
+    kind: &'static str,
+    scope: Scope,
+    clock: C,
+    log: Arc<FetchLog>,
+}
+
+impl<C: Clock> Noting<C> {
+    /// The source has told of all that is in the scope, or of one object of it.
+    fn told(&self, key: Option<&ObjectKey>) {
+        self.log.watch_told(&self.scope, key, self.clock.now());
+    }
+
+    fn failed<E: SourceError>(&self, error: &E) {
+        self.log.watch_failed(&self.scope, self.clock.now(), error);
+    }
+
+    fn went_back(&self, before: &str, after: &str) {
+        tracing::warn!(
+            kind = self.kind, object = %self.scope, before, after,
+            "resourceVersion went back: was the API server's etcd restored from a backup? Everything is listed again"
+        );
+    }
+}
+
+impl<R, C: Clock + Clone, E> LoggedReflect<R, C, E> {
+    fn noting(&self, scope: Scope) -> Noting<C> {
+        let kind = Kind::from(self.kind).resource();
+        Noting { kind, scope, clock: self.clock.clone(), log: Arc::clone(&self.log) }
+    }
+
+    fn running<T>(&self, scope: Scope, reflector: T) -> Running<T> {
+        Running { _reflector: reflector, scope, log: Arc::clone(&self.log) }
+    }
+}
+
+impl<R, C, E> Reflect for LoggedReflect<R, C, E>
+where
+    R: Reflect<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<E>,
+    C: Clock + Clone,
+    E: FetchError,
+{
+    type Object = KubeObject;
+    type Error = E;
+    type Reflector = Running<R::Reflector>;
+
+    fn reflect(
+        &self,
+        key: &ObjectKey,
+        resume: Option<String>,
+        sink: ReflectorSink<KubeObject, E>,
+    ) -> Running<R::Reflector> {
+        let scope = Scope::Object(key.clone());
+        let (noting, of) = (self.noting(scope.clone()), key.clone());
+        let told = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
+            ReflectorEvent::Listing => sink.listing(),
+            ReflectorEvent::Replace(object) => {
+                noting.told(Some(&of));
+                sink.replace(object);
+            }
+            ReflectorEvent::Set(object) => {
+                noting.told(Some(&of));
+                sink.set(object);
+            }
+            ReflectorEvent::Delete => {
+                noting.told(Some(&of));
+                sink.delete();
+            }
+            ReflectorEvent::Confirm => {
+                noting.told(None);
+                sink.confirm();
+            }
+            ReflectorEvent::Failed(error) => {
+                noting.failed(&*error);
+                sink.failed(Arc::new((*error).clone().into()));
+            }
+            ReflectorEvent::WentBack { before, after } => {
+                noting.went_back(&before, &after);
+                sink.went_back(&before, &after);
+            }
+            other => tracing::error!(event = ?other, "a reflector tells what nobody knows: it is lost"),
+        });
+        self.running(scope, self.reflect.reflect(key, resume, told))
+    }
+}
+
+impl<R, C, E> ReflectNamespace for LoggedReflect<R, C, E>
+where
+    R: ReflectNamespace<Object = KubeObject>,
+    R::Error: SourceError + Clone + Into<E>,
+    C: Clock + Clone,
+    E: FetchError,
+{
+    fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
+        self.reflect.may_watch(namespace)
+    }
+
+    fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, E>> + Send + 'static {
+        self.reflect.count(namespace).map_err(Into::into)
+    }
+
+    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> Running<R::Reflector> {
+        let scope = Scope::Namespace(namespace.into());
+        let (noting, of) = (self.noting(scope.clone()), namespace.to_owned());
+        let told = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
+            NamespaceEvent::Listing => sink.listing(),
+            NamespaceEvent::Replace(objects) => {
+                noting.told(None);
+                for (name, _) in &objects {
+                    noting.told(Some(&ObjectKey::new(&of, name)));
+                }
+                sink.replace(objects);
+            }
+            NamespaceEvent::Set(name, object) => {
+                noting.told(Some(&ObjectKey::new(&of, &name)));
+                sink.set(&name, object);
+            }
+            NamespaceEvent::Delete(name) => {
+                noting.told(Some(&ObjectKey::new(&of, &name)));
+                sink.delete(&name);
+            }
+            NamespaceEvent::Confirm => {
+                noting.told(None);
+                sink.confirm();
+            }
+            NamespaceEvent::Failed(error) => {
+                noting.failed(&*error);
+                sink.failed(Arc::new((*error).clone().into()));
+            }
+            NamespaceEvent::WentBack { before, after } => {
+                noting.went_back(&before, &after);
+                sink.went_back(&before, &after);
+            }
+            other => tracing::error!(event = ?other, "a reflector tells what nobody knows: it is lost"),
+        });
+        self.running(scope, self.reflect.reflect_namespace(namespace, told))
+    }
+}
