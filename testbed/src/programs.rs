@@ -196,6 +196,9 @@ impl Package {
     /// etcd 3.4, on which an API server refuses streaming lists.
     pub const OLD_ETCD: Self = Self { name: "etcd-server", file: "/usr/bin/etcd" };
 
+    /// Tells a program another time of the day than the machine has.
+    pub const FAKETIME: Self = Self { name: "libfaketime", file: "/usr/share/doc/libfaketime/copyright" };
+
     /// Installs the packages that are missing, with `apt-get`.
     ///
     /// # Errors

@@ -56,6 +56,8 @@ struct Orders {
     stalled_below: u64,
     /// Those below it are closed.
     cut_below: u64,
+    /// New ones are closed at once.
+    refuse: bool,
 }
 
 impl Proxy {
@@ -100,6 +102,11 @@ impl Proxy {
         self.counters.open.load(Ordering::Relaxed)
     }
 
+    /// Closes new connections at once, or forwards them again. Those that are open go on.
+    pub fn refuse(&self, refuse: bool) {
+        self.orders.send_modify(|orders| orders.refuse = refuse);
+    }
+
     /// Closes the connections that are open now.
     pub fn cut_open_connections(&self) {
         let connections = self.counters.connections.load(Ordering::Relaxed);
@@ -114,6 +121,9 @@ async fn accept(listener: TcpListener, server_port: u16, counters: Arc<Counters>
             accepted = listener.accept() => {
                 // A client that is gone before it is accepted is no connection.
                 let Ok((client, _)) = accepted else { continue };
+                if orders.borrow().refuse {
+                    continue;
+                }
                 let number = counters.connections.fetch_add(1, Ordering::Relaxed);
                 let open = counters.open.fetch_add(1, Ordering::Relaxed) + 1;
                 counters.most_open.fetch_max(open, Ordering::Relaxed);

@@ -288,6 +288,11 @@ impl Testbed {
         format!("https://127.0.0.1:{}", self.run.port(Port::ApiServer))
     }
 
+    /// Where etcd serves its clients, as host and port.
+    pub fn etcd_address(&self) -> String {
+        format!("127.0.0.1:{}", self.run.port(Port::EtcdClient))
+    }
+
     /// etcd, to stop, pause and start.
     pub fn etcd(&self) -> &Service {
         &self.etcd

@@ -86,21 +86,28 @@ impl Daemon {
 
     /// Starts larder with these arguments, the testbed's runtime and a socket of its own. Waits for nothing.
     pub(crate) fn spawn(testbed: &Testbed, arguments: &[&str]) -> Self {
-        let folder = testbed.folder().join("larder");
-        fs::create_dir_all(&folder).expect("folder");
+        let endpoint = testbed.runtime_endpoint();
+        let arguments = [&["--change-detection", "ttl", "--runtime-endpoint", &endpoint], arguments].concat();
+        Self::spawn_in(&testbed.folder().join("larder"), &arguments, &[])
+    }
+
+    /// Starts larder with these arguments and variables, and with its socket and its log in this folder. Waits for nothing.
+    pub(crate) fn spawn_in(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        fs::create_dir_all(folder).expect("folder");
         let (socket, log) = (folder.join("larder.sock"), folder.join("log"));
         let output = File::create(&log).expect("log");
         let child = Command::new(env!("CARGO_BIN_EXE_larder"))
-            .args(["run", "--change-detection", "ttl", "--runtime-endpoint", &testbed.runtime_endpoint(), "--socket"])
+            .args(["run", "--socket"])
             .arg(&socket)
             .args(arguments)
-            .current_dir(&folder)
+            .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("log"))
             .stderr(output)
             .env_remove("KUBECONFIG")
             .env_remove("NODE_NAME")
             .env("RUST_BACKTRACE", "1")
+            .envs(environment.iter().copied())
             .spawn()
             .expect("start larder");
         Self { child, socket, log }
@@ -128,7 +135,19 @@ impl Daemon {
         self.try_get(path).await.unwrap_or_else(|error| panic!("GET {path}: {error}"))
     }
 
+    /// What is answered to a GET over its socket, where that is no JSON.
+    pub(crate) async fn text(&self, path: &str) -> String {
+        let (_, body) = self.fetch(path).await.unwrap_or_else(|error| panic!("GET {path}: {error}"));
+        String::from_utf8(body.to_vec()).expect("UTF-8")
+    }
+
     async fn try_get(&self, path: &str) -> Result<Answer, String> {
+        let (head, body) = self.fetch(path).await?;
+        let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+    }
+
+    async fn fetch(&self, path: &str) -> Result<(http::response::Parts, bytes::Bytes), String> {
         let call = async {
             let stream = UnixStream::connect(&self.socket).await.map_err(|error| format!("connect: {error}"))?;
             let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
@@ -139,8 +158,7 @@ impl Daemon {
             let (head, body) = answer.into_parts();
             let body = body.collect().await.map_err(|error| error.to_string())?.to_bytes();
             connection.abort();
-            let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+            Ok((head, body))
         };
         tokio::time::timeout(CALL_LIMIT, call).await.map_err(|_| format!("no answer within {CALL_LIMIT:?}"))?
     }

@@ -6,6 +6,7 @@
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
+//! | `strategies.rs` | each strategy through each fault of the API server and of the way there |
 //! | `start.rs` | starting with what cannot work, and ending |
 //!
 //! They need root, and are behind the feature `testbed-tests`: `cargo xtask test --only testbed`. Each test has a testbed
@@ -19,3 +20,4 @@ mod objects;
 mod outage;
 mod runtime;
 mod start;
+mod strategies;
