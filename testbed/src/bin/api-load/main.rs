@@ -47,7 +47,7 @@ struct Arguments {
     /// with fewer, the kubelet's minute is no longer five periods.
     #[arg(long, value_name = "SECONDS", default_value = "12s", value_parser = seconds)]
     sync_period: Duration,
-    /// Only agents whose name has this in it, such as `larder ttl`.
+    /// Only those whose name in the tables has this in it, such as `larder ttl`.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
     /// Leave out what a thousand watches cost.
@@ -84,13 +84,17 @@ async fn main() -> Result<ExitCode> {
     let agents: Vec<Agent> = Agent::ALL.into_iter().filter(|agent| agent.name().contains(&arguments.only)).collect();
     for (n, agent) in agents.iter().enumerate() {
         eprintln!("{} ({} of {})", agent.name(), n + 1, agents.len());
-        report.rows.push(row::measure(&programs, *agent, plan).await?);
+        let row = row::measure(&programs, *agent, plan).await?;
+        // What is measured so far is not lost with what fails later.
+        eprintln!("  {:?}, {:?}, {} of its own, {:?}", row.requests, row.traffic, row.registration_reads, row.seen);
+        report.rows.push(row);
     }
-    if !arguments.no_memory {
-        for holder in memory::Holder::ALL {
-            eprintln!("{} watches: {}", memory::WATCHES, holder.name());
-            report.memory.push(memory::measure(&programs, holder).await?);
-        }
+    let holders = memory::Holder::ALL.into_iter().filter(|holder| holder.name().contains(&arguments.only));
+    for holder in holders.filter(|_| !arguments.no_memory) {
+        eprintln!("{} watches: {}", memory::WATCHES, holder.name());
+        let cost = memory::measure(&programs, holder).await?;
+        eprintln!("  {cost:?}");
+        report.memory.push(cost);
     }
     match arguments.output {
         Output::Text => print!("{}", report.text()),

@@ -9,7 +9,7 @@ use crate::agent::Running;
 use crate::row::Plan;
 use crate::workload::{Object, Workload, pod_name};
 use anyhow::{Context as _, Result, bail, ensure};
-use futures_util::future::{try_join_all, try_join3};
+use futures_util::future::{try_join, try_join_all};
 use larder_testbed::poll::until;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -112,12 +112,12 @@ impl<'a> Readers<'a> {
         Ok(())
     }
 
-    /// The sync periods, with the updates and the rollout.
+    /// The sync periods, with the updates and, half way through, the rollout.
     pub(crate) async fn run(&self, plan: Plan) -> Result<()> {
         // A whole period after the last read, so that every agent's TTL has passed before the first one.
         let start = Instant::now() + plan.sync_period;
         let pods = try_join_all((0..PODS).map(|pod| self.sync(pod, plan, start)));
-        try_join3(pods, self.update(plan, start), self.roll_out(plan, start)).await?;
+        try_join(pods, self.update(plan, start)).await?;
         sleep_until(start + plan.sync_period * plan.periods).await;
         Ok(())
     }
@@ -125,6 +125,10 @@ impl<'a> Readers<'a> {
     async fn sync(&self, pod: usize, plan: Plan, start: Instant) -> Result<()> {
         for period in 0..plan.periods {
             sleep_until(start + plan.sync_period.mul_f64(f64::from(period) + offset(pod, period))).await;
+            if period == plan.periods / 2 && pod < ROLLED_OUT {
+                self.replace(pod).await?;
+                continue;
+            }
             for object in Object::of_pod(pod).into_iter().filter(|object| object.mounted) {
                 if let Err(error) = self.read(object).await {
                     locked(&self.failed).push(format!("{}: {error:#}", object.path()));
@@ -147,23 +151,19 @@ impl<'a> Readers<'a> {
         Ok(())
     }
 
-    /// Half way through, some pods are replaced by new ones that refer to the same objects: the new one starts, then the old
-    /// one goes.
-    async fn roll_out(&self, plan: Plan, start: Instant) -> Result<()> {
-        sleep_until(start + plan.sync_period * plan.periods / 2).await;
-        for pod in 0..ROLLED_OUT {
-            self.workload.create_pod(pod, 1).await?;
-            self.start_pod(pod, 1).await?;
-            self.workload.delete_pod(pod, 0).await?;
-            until("the agent has unregistered the pod", START_LIMIT, async || {
-                let (namespace, name) = (crate::workload::namespace(pod), pod_name(pod, 0));
-                let (code, body) = self.agent.get(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await?;
-                ensure!(code == 404, "{name}: {code}: {body}");
-                Ok(())
-            })
-            .await?;
-        }
-        Ok(())
+    /// The pod is replaced by a new one that refers to the same objects: that one starts, then the old one goes. It takes the
+    /// place of a read, so that the time of the last fetch of each object stays the same for all agents.
+    async fn replace(&self, pod: usize) -> Result<()> {
+        self.workload.create_pod(pod, 1).await?;
+        self.start_pod(pod, 1).await?;
+        self.workload.delete_pod(pod, 0).await?;
+        until("the agent has unregistered the pod", START_LIMIT, async || {
+            let (namespace, name) = (crate::workload::namespace(pod), pod_name(pod, 0));
+            let (code, body) = self.agent.get(&format!("/api/v1/namespaces/{namespace}/pods/{name}")).await?;
+            ensure!(code == 404, "{name}: {code}: {body}");
+            Ok(())
+        })
+        .await
     }
 
     /// What was seen so far.

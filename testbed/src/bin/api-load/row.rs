@@ -72,7 +72,7 @@ async fn server_says(testbed: &Testbed, user: &str) -> Result<Requests> {
 async fn registration_reads(running: &Running) -> Result<u64> {
     let (_, metrics) = running.get("/metrics").await?;
     let mut reads = 0;
-    for line in metrics.lines().filter(|line| line.starts_with("larder_object_registration_reads_total")) {
+    for line in metrics.lines().filter(|line| line.starts_with("larder_object_new_reference_fetches_total")) {
         reads += line.rsplit(' ').next().unwrap_or_default().parse::<u64>().with_context(|| line.to_owned())?;
     }
     Ok(reads)
