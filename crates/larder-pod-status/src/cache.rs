@@ -71,6 +71,7 @@ struct Record<S, E> {
     observed: Timestamp,
 }
 
+#[inline]
 fn entry<S, E>(pods: &Pin<'_, Record<S, E>>, uid: &PodUid) -> Entry<S, E> {
     pods.read(uid, |record| Entry::new(uid.clone(), record.map(|record| record.set.clone())))
 }

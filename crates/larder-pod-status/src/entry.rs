@@ -36,12 +36,14 @@ pub(crate) struct Set<S, E> {
 }
 
 impl<S, E> Clone for Set<S, E> {
+    #[inline]
     fn clone(&self) -> Self {
         Self { status: self.status.clone(), error: self.error.clone() }
     }
 }
 
 impl<S, E> Entry<S, E> {
+    #[inline]
     pub(crate) fn new(uid: PodUid, set: Option<Set<S, E>>) -> Self {
         Self { uid, set }
     }
@@ -52,6 +54,7 @@ impl<S, E> Entry<S, E> {
     }
 
     /// The status that was set, if one was.
+    #[inline]
     pub fn status(&self) -> Option<&Arc<S>> {
         self.set.as_ref()?.status.as_ref()
     }
@@ -110,6 +113,7 @@ impl<'c, S, E> EntryRef<'c, S, E> {
     }
 
     /// The status that was set, if one was.
+    #[inline]
     pub fn status(&self) -> Option<&'c Arc<S>> {
         self.set?.status.as_ref()
     }

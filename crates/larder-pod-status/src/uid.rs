@@ -64,7 +64,7 @@ impl PodUid {
         match &self.0 {
             Repr::Other(text) => read(text),
             Repr::Uuid(high, low) => {
-                let mut digits = ((u128::from(high.get()) << 64) + u128::from(*low)).rotate_left(4);
+                let mut digits = whole(*high, *low).rotate_left(4);
                 let mut text = [b'-'; CANONICAL];
                 for (at, byte) in text.iter_mut().enumerate() {
                     if !is_hyphen(at) {
@@ -91,6 +91,12 @@ fn halves(value: u128) -> [u64; 2] {
     [high, low].map(|half| half.iter().fold(0, |sum, &byte| sum * 256 + u64::from(byte)))
 }
 
+/// What [`halves`] took apart.
+#[inline]
+fn whole(high: NonZeroU64, low: u64) -> u128 {
+    (u128::from(high.get()) << 64) + u128::from(low)
+}
+
 impl From<&str> for PodUid {
     fn from(text: &str) -> Self {
         Self(Self::parse(text).unwrap_or_else(|| Repr::Other(Arc::new(text.into()))))
@@ -112,6 +118,7 @@ impl FromStr for PodUid {
 }
 
 impl PartialEq for PodUid {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Repr::Uuid(high, low), Repr::Uuid(other_high, other_low)) => (high, low) == (other_high, other_low),
@@ -125,12 +132,11 @@ impl PartialEq for PodUid {
 impl Eq for PodUid {}
 
 impl Hash for PodUid {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         match &self.0 {
-            Repr::Uuid(high, low) => {
-                state.write_u64(high.get());
-                state.write_u64(*low);
-            }
+            // At once, which is one multiplication.
+            Repr::Uuid(high, low) => state.write_u128(whole(*high, *low)),
             Repr::Other(text) => text.hash(state),
         }
     }

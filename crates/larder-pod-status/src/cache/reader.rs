@@ -29,6 +29,7 @@ impl<S, E> PodStatusReader<S, E> {
     /// let (_writer, reader) = pod_status_cache::<&str, &str>(Options::default());
     /// assert!(reader.get(&PodUid::from("a")).is_empty());
     /// ```
+    #[inline]
     pub fn get(&self, uid: &PodUid) -> Entry<S, E> {
         entry(&self.shared.pods.pin(), uid)
     }
@@ -44,6 +45,7 @@ impl<S, E> PodStatusReader<S, E> {
     /// let (_writer, reader) = pod_status_cache::<&str, &str>(Options::default());
     /// assert!(reader.peek(&PodUid::from("a"), |entry| entry.status().is_none()));
     /// ```
+    #[inline]
     pub fn peek<T>(&self, uid: &PodUid, look: impl FnOnce(EntryRef<'_, S, E>) -> T) -> T {
         let pods = self.shared.pods.pin();
         pods.read(uid, |record| look(EntryRef::new(record.map(|record| &record.set))))

@@ -17,6 +17,7 @@ impl<V> StatusMap<V> {
     }
 
     /// Pins the map: what the calls on it replace or remove is dropped at the earliest when the pin is.
+    #[inline]
     pub(crate) fn pin(&self) -> Pin<'_, V> {
         Pin(self.0.pin())
     }
