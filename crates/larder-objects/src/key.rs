@@ -112,13 +112,12 @@ fn strip_long<'t>(text: &'t [u8], part: &str) -> Option<&'t [u8]> {
     text.strip_prefix(len.as_bytes())?.strip_prefix(part.as_bytes())
 }
 
-/// Hashes texts one after another, so that where one ends and the next begins counts.
+/// Hashes texts one after another. Where one ends and the next begins counts: foldhash, which hashes all keys here, folds
+/// each text in by itself and with its length.
 #[inline]
 pub(crate) fn hash_parts<H: Hasher>(parts: impl IntoIterator<Item = impl AsRef<str>>, state: &mut H) {
     for part in parts {
         state.write(part.as_ref().as_bytes());
-        // No byte of UTF-8.
-        state.write_u8(0xff);
     }
 }
 
@@ -162,6 +161,7 @@ impl ObjectKey {
 }
 
 impl Hash for ObjectKey {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         hash_parts([self.namespace(), self.name()], state);
     }

@@ -153,8 +153,13 @@ impl<S: Store, R> PodObjects<S, R> {
     /// # Cancel safety
     ///
     /// As [`Store::get`].
-    pub async fn get_object(&self, namespace: &str, name: &str) -> Result<Read<S::Object>, GetError<S::Error>> {
-        self.store.get(namespace, name).await
+    #[inline]
+    pub fn get_object(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Read<S::Object>, GetError<S::Error>>> + Send {
+        self.store.get(namespace, name)
     }
 
     /// The number of registered pods that refer to an object, if nobody else references it in the store.
