@@ -141,7 +141,8 @@ fn get_some(count: usize, threads: usize) -> Result<f64> {
     Ok(nanos_per_operation(threads, |thread, operations| {
         let reads = async {
             for (namespace, name) in cycle(&names, thread, threads).take(operations) {
-                assert!(black_box(objects.get_object(namespace, name).await).is_ok(), "an object is gone");
+                let read = objects.get_object(namespace, name).await;
+                assert!(black_box(&read).is_ok(), "an object is gone");
             }
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
