@@ -136,7 +136,8 @@ async fn absence_is_told_only_once_the_api_server_has_said_so() {
 #[tokio::test]
 async fn a_reader_has_the_last_known_with_its_age_while_the_watch_is_away() {
     for strategy in ["watch", "auto"] {
-        let shop = Shop::start(strategy, &[]).await;
+        // `auto` calls an answer fresh for as long as its TTL.
+        let shop = Shop::start(strategy, &["--default-ttl", "2s"]).await;
         shop.answer(SECRET, "it is there", is_fresh).await;
         shop.api.outage().await;
         shop.set_password("two");
