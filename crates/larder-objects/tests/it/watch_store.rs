@@ -122,6 +122,8 @@ fn idle_is_longer_than_the_time_and_one_that_nobody_ever_read_is_idle_at_once() 
     world.clock.advance(Duration::from_nanos(1));
     world.store.stop_idle();
     assert_eq!(world.source.running(), 0);
+    let stats = world.store.stats();
+    assert_eq!((stats.watching, stats.started, stats.stopped_idle), (0, 1, 1));
 
     let world = synced();
     world.store.stop_idle();
