@@ -452,6 +452,8 @@ where
         let by_watch = read.freshness.source == Source::Watch;
         let confirmed_now = if by_watch { !was_held } else { read.freshness.confirmed_at >= began };
         let outcome = match read.freshness.state {
+            // A watch fails by itself: nothing was asked for this read.
+            FreshState::Stale { .. } if self.watches() && !self.log.fetch_fails(key) => Outcome::Held,
             FreshState::Stale { .. } => Outcome::FetchFailed,
             // What is in this process is not asked for anywhere.
             FreshState::Fresh if !confirmed_now || self.source.is_some() => Outcome::Held,

@@ -90,7 +90,7 @@ async fn while_its_watch_fails_the_last_known_is_served_with_why() {
     server.watch("db").failed(Arc::new(ServerError("unavailable")));
     advance(TTL).await;
     let answer = cache.read("shop", "db", DEADLINE).await.unwrap();
-    assert_eq!((version(&answer), answer.freshness.is_fresh()), ("7", false));
+    assert_eq!((version(&answer), answer.freshness.is_fresh(), answer.outcome), ("7", false, Outcome::Held));
     assert_eq!(answer.why.as_deref(), Some("unavailable"));
     let FreshState::Stale { since, .. } = answer.freshness.state else { panic!("{answer:?}") };
     assert_eq!(cache.clock.now().saturating_duration_since(since), TTL);
