@@ -4,6 +4,7 @@ mod api_load;
 mod checkout;
 mod differential;
 mod exit_latency;
+mod footprint;
 mod heap_profile;
 mod mutants;
 mod readme;
@@ -44,6 +45,8 @@ enum Command {
     ApiLoad(api_load::Arguments),
     /// What a relist of a full node costs, and how soon all is known when everything has changed.
     RelistCost(relist_cost::Arguments),
+    /// What the daemon takes of a node, and how soon it answers, between a simulated API server and runtime.
+    Footprint(footprint::Arguments),
     /// Where the bytes of a wait or an object are, as a profile for dhat's viewer.
     HeapProfile(heap_profile::Arguments),
     /// What larder's caches and the kubelet's own take for the same work, side by side.
@@ -70,6 +73,7 @@ fn run(command: Command) -> Result<()> {
         Command::ExitLatency(arguments) => exit_latency::run(&arguments),
         Command::ApiLoad(arguments) => api_load::run(&arguments),
         Command::RelistCost(arguments) => relist_cost::run(&arguments),
+        Command::Footprint(arguments) => footprint::run(&arguments),
         Command::HeapProfile(arguments) => heap_profile::run(&arguments),
         Command::Versus(arguments) => versus::run(&arguments),
     }

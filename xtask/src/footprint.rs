@@ -1,0 +1,41 @@
+//! `cargo xtask footprint`: builds the daemon as a node has it and the program that measures it (`benches/footprint`), and
+//! runs that.
+
+use crate::{checkout, shell};
+use anyhow::Result;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Measure only what has this in its name: node, large, reads or churn.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// How long objects come and go.
+    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
+    minutes: u32,
+    /// Fail where a target is missed.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Builds and measures; the exit code is the program's.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    // One after the other: built together, the daemon would get what the program asks of the dependencies.
+    let release = ["build", "--quiet", "--locked", "--release", "--package"];
+    shell::run(shell::cargo().args(release).args(["larder", "--no-default-features"]))?;
+    let release = checkout::target().join("release");
+    let daemon = checkout::target().join("larder-on-a-node");
+    std::fs::copy(release.join("larder"), &daemon)?;
+    shell::run(shell::cargo().args(["build", "--quiet", "--locked", "--release", "--package", "larder-footprint"]))?;
+    let mut measure = shell::program_in(&release.join("footprint"), checkout::root());
+    measure.arg("--daemon").arg(&daemon).arg("--minutes").arg(arguments.minutes.to_string());
+    if let Some(pattern) = &arguments.only {
+        measure.arg("--only").arg(pattern);
+    }
+    if arguments.check {
+        measure.arg("--check");
+    }
+    let status = measure.status()?;
+    // Its message says what is wrong; a second one from here would only hide it.
+    std::process::exit(status.code().unwrap_or(1))
+}
