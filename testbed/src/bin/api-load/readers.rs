@@ -112,7 +112,8 @@ impl<'a> Readers<'a> {
         Ok(())
     }
 
-    /// The sync periods, with the updates and, half way through, the rollout.
+    /// The sync periods, with the updates and, a quarter of the way through, the rollout: before anything counts as idle, for
+    /// when exactly an idle watch stops is a matter of whose minute has passed.
     pub(crate) async fn run(&self, plan: Plan) -> Result<()> {
         // A whole period after the last read, so that every agent's TTL has passed before the first one.
         let start = Instant::now() + plan.sync_period;
@@ -125,7 +126,7 @@ impl<'a> Readers<'a> {
     async fn sync(&self, pod: usize, plan: Plan, start: Instant) -> Result<()> {
         for period in 0..plan.periods {
             sleep_until(start + plan.sync_period.mul_f64(f64::from(period) + offset(pod, period))).await;
-            if period == plan.periods / 2 && pod < ROLLED_OUT {
+            if period == plan.periods / 4 && pod < ROLLED_OUT {
                 self.replace(pod).await?;
                 continue;
             }
