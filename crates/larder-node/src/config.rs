@@ -224,9 +224,11 @@ impl Config {
 impl Config {
     /// How watches of objects are kept.
     pub(crate) fn watch_options(&self) -> AutoOptions {
+        // Bounded by `validate` to five years. The kubelet finds an idle watch up to a minute late, by when it happens to
+        // look; a larder on the same node must not have ended it before that.
+        let max_idle = self.sync_period.saturating_mul(5).max(self.min_idle) + self.idle_check();
         let watch = WatchOptions {
-            // Bounded by `validate` to five years.
-            max_idle: self.sync_period.saturating_mul(5),
+            max_idle,
             min_idle: self.min_idle,
             hold_immutable: self.policy.hold_immutable,
             first_read_at_least_as_new: self.policy.first_read_as_new_as_pod,
@@ -236,11 +238,10 @@ impl Config {
         AutoOptions { watch, namespaces_from }
     }
 
-    /// How often to look for watches that nobody needs: once a minute, as the kubelet does, or five times in the time
-    /// after which one is stopped.
+    /// How often to look for watches that nobody needs: once a minute, as the kubelet does, or more often where one is
+    /// idle sooner.
     pub(crate) fn idle_check(&self) -> Duration {
-        let idle = self.sync_period.saturating_mul(5).max(self.min_idle);
-        (idle / 5).clamp(Duration::from_millis(100), Duration::from_mins(1))
+        self.min_idle.clamp(Duration::from_millis(100), Duration::from_mins(1))
     }
 }
 
@@ -268,6 +269,17 @@ mod tests {
 
     fn config() -> Config {
         Config::new("node-1", Cluster::InCluster)
+    }
+
+    #[test]
+    fn no_watch_is_idle_before_the_kubelet_would_have_ended_it() {
+        // The kubelet: five sync periods and at least a minute, seen by who looks once a minute.
+        for (sync_period, latest) in [(10, 60 + 60), (12, 60 + 60), (60, 5 * 60 + 60), (120, 10 * 60 + 60)] {
+            let mut config = config();
+            config.sync_period = Duration::from_secs(sync_period);
+            assert_eq!(config.watch_options().watch.max_idle, Duration::from_secs(latest));
+            assert_eq!(config.idle_check(), Duration::from_mins(1));
+        }
     }
 
     fn check(field: &str, change: impl FnOnce(&mut Config)) {
