@@ -85,9 +85,13 @@ pub enum RuntimeEndpoint {
 /// What the daemon does beyond the kubelet's caches, each of it for a reason that the caches alone serve badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Keep an object that a new reference drops from the cache as last known, and serve it, marked as stale, where
-    /// fetching it fails or outlasts the reader's deadline. Default: true. The kubelet has nothing to give then, and a
-    /// container cannot restart while the API server is away.
+    /// Keep what was last read beside the store, with [`Strategy::Direct`](crate::Strategy::Direct) and
+    /// [`Strategy::Ttl`](crate::Strategy::Ttl), and serve it, marked as stale, where fetching it fails or outlasts the
+    /// reader's deadline. Default: true. The kubelet has nothing to give after a new reference, and a container cannot
+    /// restart while the API server is away.
+    ///
+    /// It does not keep a store from serving what it holds, as stale: with the strategies that watch always, with
+    /// [`Strategy::Ttl`](crate::Strategy::Ttl) until a new reference, to a read whose own fetch fails.
     pub keep_last_known: bool,
     /// Fetch an object as soon as a pod refers to it, not only when it is first read. Default: true, so that an outage
     /// that begins before the first read finds it there. Costs no fetch more than that first read would have. With

@@ -83,7 +83,9 @@ pub(crate) struct Args {
     /// How long an object is fresh, where the node's annotation says nothing [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     default_ttl: Option<Duration>,
-    /// Whether to serve the last known of an object, as stale, while it cannot be fetched [default: on]
+    /// Whether direct and ttl keep what was last read and serve it, as stale, while it cannot be fetched. Off, direct has
+    /// nothing then, and ttl has its cache's entry until a new reference, for a read whose own fetch has failed (none in the
+    /// pauses between fetches); watch and auto serve what they hold, as stale, either way [default: on]
     #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
     keep_last_known: Option<String>,
     /// Whether to answer that an object is absent until its TTL has passed, or to ask at each read [default: on]
