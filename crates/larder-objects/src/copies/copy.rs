@@ -244,7 +244,7 @@ impl<O: Object> Copy<O> {
             (Some(held), Some(new)) => version(new) == version(held),
             (held, new) => held.is_none() && new.is_none(),
         };
-        if same || self.object().is_some() == object.is_some() {
+        if self.object().is_some() == object.is_some() {
             // The reflector has brought what is at least as new.
             self.verify(consistent, began);
         } else if consistent {
@@ -272,3 +272,6 @@ impl<O: Object> Copy<O> {
 fn version<O: Object>(object: &Arc<O>) -> u64 {
     resource_version_order(object.resource_version())
 }
+
+#[cfg(test)]
+pub(super) mod tests;

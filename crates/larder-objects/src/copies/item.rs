@@ -55,7 +55,7 @@ pub(super) struct Pulse {
 /// A time as nanoseconds after `base`, in 64 bits: within 292 years of it, and at those limits beyond.
 pub(super) fn offset(base: Timestamp, at: Timestamp) -> i64 {
     let nanos = at.as_nanos().saturating_sub(base.as_nanos());
-    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
+    i64::try_from(nanos).unwrap_or(if nanos.is_negative() { i64::MIN } else { i64::MAX })
 }
 
 impl Pulse {
@@ -376,3 +376,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         }
     }
 }
+
+// Atomics outside of a run of shuttle are none.
+#[cfg(all(test, not(shuttle)))]
+mod tests;
