@@ -9,6 +9,7 @@ use crate::node::Node;
 use crate::object::ObjectKind;
 use crate::options::KubeOptions;
 use crate::pool::Transport;
+use crate::reach::Reach;
 use crate::stats::{Counters, KubeStats};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
@@ -76,6 +77,7 @@ struct Inner {
     arrivals: Arrivals,
     origin: Option<Origin>,
     renewed: Mutex<Option<Instant>>,
+    reach: Reach,
     transport: Transport,
 }
 
@@ -157,8 +159,8 @@ impl KubeClient {
         transport: Transport,
     ) -> Self {
         let arrivals = Arrivals::new(options.forbidden_grace);
-        let (client, renewed) = (RwLock::new(client), Mutex::new(None));
-        Self { inner: Arc::new(Inner { client, server, options, arrivals, origin, renewed, transport }) }
+        let (client, renewed, reach) = (RwLock::new(client), Mutex::new(None), Reach::default());
+        Self { inner: Arc::new(Inner { client, server, options, arrivals, origin, renewed, reach, transport }) }
     }
 
     /// The server's address.
@@ -189,6 +191,11 @@ impl KubeClient {
     /// moment ([`KubeOptions::forbidden_grace`]). A [`PodSource`](crate::PodSource) does it by itself.
     pub fn note_pod(&self, namespace: &str) {
         self.inner.arrivals.note(namespace);
+    }
+
+    /// Whether the server can be reached.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.inner.reach
     }
 
     pub(crate) fn set_away(&self, away: bool) {
@@ -324,10 +331,17 @@ impl KubeClient {
         let client = self.inner.client.read().clone();
         let response = match timeout_at(deadline, client.send(request)).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(self.broken(target, &error)),
-            Err(_) => return Err(self.late(target, deadline - begun)),
+            Ok(Err(error)) => {
+                self.inner.reach.lost();
+                return Err(self.broken(target, &error));
+            }
+            Err(_) => {
+                self.inner.reach.lost();
+                return Err(self.late(target, deadline - begun));
+            }
         };
         if response.status().is_success() {
+            self.inner.reach.answered();
             return Ok(response);
         }
         let code = response.status().as_u16();

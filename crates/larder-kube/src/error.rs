@@ -307,6 +307,11 @@ impl KubeError {
         }
     }
 
+    /// The server was not reached, or its answer did not get back: once it answers anyone, asking again helps.
+    pub(crate) fn is_unreached(&self) -> bool {
+        matches!(self, Self::Transport { .. } | Self::Timeout { .. })
+    }
+
     /// How long the server wants to be left alone, where it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -60,6 +60,7 @@ mod object;
 mod options;
 mod pod;
 mod pool;
+mod reach;
 mod reflect;
 mod reflector;
 pub mod source;

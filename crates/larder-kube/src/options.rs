@@ -39,7 +39,9 @@ pub struct KubeOptions {
     /// The first pause after a failure of a list or watch; doubled at each further one, and cut by up to half at random.
     /// 500 ms.
     pub backoff_initial: Duration,
-    /// The longest pause between attempts of a list or watch. 30 s, which bounds how long after an outage all is fresh.
+    /// The longest pause between attempts of a list or watch. 30 s. While the server cannot be reached at all, pods and node
+    /// are tried at least every 5 s, and the first answer of any kind ends the pauses of all, so that after an outage
+    /// everything is fresh within some seconds.
     pub backoff_max: Duration,
     /// The longest pause that a server can ask for with `Retry-After`. 2 min: a mistaken header does not blind a node.
     pub retry_after_max: Duration,

@@ -27,6 +27,7 @@ use crate::listwatch::{Begin, End, Event, Item, Scope, Watch, encode, list};
 use crate::node::Node;
 use crate::object::Kind;
 use crate::pod::Pod;
+use crate::reach::Reach;
 use crate::source::{self, Held, SourceReader, SourceWriter};
 use larder_clock::Clock;
 use larder_objects::{FetchError, Source, resource_version_order};
@@ -125,6 +126,8 @@ impl<T: Held> Reflector<T> {
         // The version from which to watch; none where a list is due.
         let mut version: Option<String> = None;
         loop {
+            let returns = self.client.reach().returns();
+            let mut unreached = false;
             let listed = version.is_none();
             let from = match version.take() {
                 Some(from) => from,
@@ -132,8 +135,9 @@ impl<T: Held> Reflector<T> {
                     Ok(from) => from,
                     Err(error) => {
                         let pause = backoff.pause_after(error.retry_after());
+                        let unreached = error.is_unreached();
                         self.failed(error);
-                        tokio::time::sleep(pause).await;
+                        self.pause(pause, unreached, returns).await;
                         continue;
                     }
                 },
@@ -159,10 +163,20 @@ impl<T: Held> Reflector<T> {
                 Err(error) => {
                     version = resumes(&error).then_some(watched.at);
                     let pause = backoff.pause_after(error.retry_after());
+                    unreached = error.is_unreached();
                     self.failed(error);
                     pause
                 }
             };
+            self.pause(pause, unreached, returns).await;
+        }
+    }
+
+    /// Waits. While the server cannot be reached, this one knocks every few seconds for all that use the client.
+    async fn pause(&self, pause: Duration, unreached: bool, returns: u64) {
+        if unreached {
+            self.client.reach().pause(Reach::knock(pause), returns).await;
+        } else {
             tokio::time::sleep(pause).await;
         }
     }

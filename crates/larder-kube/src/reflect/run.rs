@@ -147,6 +147,8 @@ impl Run {
         loop {
             let listed = at.from == From::Nothing;
             at.told = false;
+            let returns = self.shared.client.reach().returns();
+            let mut unreached = false;
             let begun = Instant::now();
             let ended = self.round(&mut at, open).await;
             open.store(false, Ordering::Relaxed);
@@ -197,11 +199,16 @@ impl Run {
                         From::Here | From::Lost(_) => From::Lost(Instant::now()),
                     };
                     let pause = backoff.pause_after(error.retry_after());
+                    unreached = error.is_unreached();
                     self.failed(&mut at, error);
                     pause
                 }
             };
-            tokio::time::sleep(pause).await;
+            if unreached {
+                self.shared.client.reach().pause(pause, returns).await;
+            } else {
+                tokio::time::sleep(pause).await;
+            }
         }
     }
 
