@@ -1,7 +1,7 @@
 //! `/larder/v1/events`: what happens to the containers of this node, as JSON lines.
 //!
-//! The latest events come first, as many as are kept. With `watch=true`, those that follow come as they happen, until the
-//! client goes or the daemon ends. A client that reads too slowly is told how many events it has missed, and then the state
+//! The latest events come first: as many as are kept, or as `tail` says. With `watch=true`, those that follow come as they
+//! happen, until the client goes or the daemon ends. `namespace` and `pod` (a name) leave out those of others. A client that reads too slowly is told how many events it has missed, and then the state
 //! of every pod, from which it can go on: nothing is ever held back for it, and what is buffered for it is bounded by the
 //! events kept and the connection's own buffers.
 
@@ -26,14 +26,16 @@ const JSON_LINES: &str = "application/jsonl";
 /// `/larder/v1/events`.
 pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Response, ApiError> {
     let (recent, events) = app.node.lifecycle_events()?;
-    let namespace = params.text("namespace").map(str::to_owned);
-    let lines = Lines { app, namespace, events };
+    let text = |name| params.text(name).map(str::to_owned);
+    let tail = params.count("tail")?.unwrap_or(usize::MAX);
+    let lines = Lines { app, namespace: text("namespace"), pod: text("pod"), events };
     let mut first = BytesMut::new();
     if params.flag("sync") {
         lines.sync(&mut first);
     } else {
-        for event in recent {
-            lines.event(&mut first, &event);
+        let wanted: Vec<_> = recent.iter().filter(|event| lines.is_wanted(&event.namespace, &event.name)).collect();
+        for event in &wanted[wanted.len().saturating_sub(tail)..] {
+            lines.event(&mut first, event);
         }
     }
     let headers = [(header::CONTENT_TYPE, JSON_LINES)];
@@ -50,6 +52,8 @@ struct Lines {
     app: Arc<App>,
     /// The only namespace that is asked for.
     namespace: Option<String>,
+    /// The name of the only pods that are asked for.
+    pod: Option<String>,
     events: EventReceiver,
 }
 
@@ -88,7 +92,7 @@ impl Lines {
         // A runtime that was never listed has nothing to say yet; its events will.
         for read in self.app.node.pod_statuses().unwrap_or_default() {
             let pod = answer(&self.app, &read);
-            if self.is_wanted(&pod.namespace) {
+            if self.is_wanted(&pod.namespace, &pod.name) {
                 line(out, &EventLine::Pod { pod: Box::new(pod) });
             }
         }
@@ -96,14 +100,15 @@ impl Lines {
     }
 
     fn event(&self, out: &mut BytesMut, event: &PodLifecycleEvent) {
-        if self.is_wanted(&event.namespace) {
+        if self.is_wanted(&event.namespace, &event.name) {
             let at = self.app.node.wall_time(event.at);
             line(out, &EventLine::Event { event: LifecycleEvent::of(event, at) });
         }
     }
 
-    fn is_wanted(&self, namespace: &str) -> bool {
+    fn is_wanted(&self, namespace: &str, pod: &str) -> bool {
         self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+            && self.pod.as_deref().is_none_or(|wanted| wanted == pod)
     }
 }
 

@@ -55,7 +55,7 @@ mod stall;
 pub mod wire;
 
 pub use error::{Status, StatusCause, StatusDetails};
-pub use limits::Limits;
+pub use limits::{LimitError, Limits};
 pub use params::parse_duration;
 pub use serve::{ServeError, ServeOptions, Server};
 pub use socket::SocketError;

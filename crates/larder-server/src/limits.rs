@@ -2,6 +2,22 @@
 
 use std::time::Duration;
 
+/// More connections than a process is allowed files for.
+const MOST_CONNECTIONS: usize = 1 << 20;
+/// Longer than any use.
+const LONGEST: Duration = Duration::from_hours(24);
+
+/// A limit that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("setting limits.{field}: {problem}")]
+#[non_exhaustive]
+pub struct LimitError {
+    /// The field of [`Limits`].
+    pub field: &'static str,
+    /// What is wrong with it, and what to do.
+    pub problem: String,
+}
+
 /// How much of the daemon clients may take, so that one that hangs or floods harms nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -31,5 +47,62 @@ impl Default for Limits {
             stall_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(5),
         }
+    }
+}
+
+impl Limits {
+    /// Checks every limit.
+    ///
+    /// ```
+    /// use larder_server::Limits;
+    /// let limits = Limits { connections: 0, ..Limits::default() };
+    /// assert_eq!(limits.validate().unwrap_err().to_string(), "setting limits.connections: must be from 1 to 1048576");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The first one that cannot be used: no connection or more than 2^20, no time or more than a day.
+    pub fn validate(&self) -> Result<(), LimitError> {
+        for (field, connections) in [
+            ("connections", self.connections),
+            ("foreign_connections", self.foreign_connections),
+            ("metrics_connections", self.metrics_connections),
+        ] {
+            if !(1..=MOST_CONNECTIONS).contains(&connections) {
+                return Err(LimitError { field, problem: format!("must be from 1 to {MOST_CONNECTIONS}") });
+            }
+        }
+        for (field, time) in [
+            ("head_timeout", self.head_timeout),
+            ("stall_timeout", self.stall_timeout),
+            ("drain_timeout", self.drain_timeout),
+        ] {
+            if time.is_zero() || time > LONGEST {
+                return Err(LimitError { field, problem: "must be longer than nothing and at most 24h".to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_that_cannot_be_used_is_named() {
+        Limits::default().validate().unwrap();
+        let check = |field, change: &dyn Fn(&mut Limits)| {
+            let mut limits = Limits::default();
+            change(&mut limits);
+            assert_eq!(limits.validate().unwrap_err().field, field);
+        };
+        check("connections", &|limits| limits.connections = 0);
+        check("connections", &|limits| limits.connections = usize::MAX);
+        check("foreign_connections", &|limits| limits.foreign_connections = usize::MAX);
+        check("metrics_connections", &|limits| limits.metrics_connections = 0);
+        check("head_timeout", &|limits| limits.head_timeout = Duration::ZERO);
+        check("stall_timeout", &|limits| limits.stall_timeout = Duration::MAX);
+        check("drain_timeout", &|limits| limits.drain_timeout = Duration::ZERO);
     }
 }

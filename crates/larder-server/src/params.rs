@@ -45,6 +45,15 @@ impl Params {
         Ok(duration)
     }
 
+    /// How many of something.
+    pub(crate) fn count(&self, name: &'static str) -> Result<Option<usize>, ApiError> {
+        let Some(value) = self.text(name) else {
+            return Ok(None);
+        };
+        let refused = |_| ApiError::bad_parameter(name, value, "is not a number, 0 or more".to_owned());
+        value.parse().map(Some).map_err(refused)
+    }
+
     /// An instant in RFC 3339, with up to nine digits of a second, as nanoseconds since the Unix epoch.
     pub(crate) fn instant(&self, name: &'static str) -> Result<Option<i128>, ApiError> {
         let Some(value) = self.text(name) else {
@@ -127,6 +136,18 @@ mod tests {
             let error = get(bad).unwrap_err();
             assert_eq!(error.code(), http::StatusCode::BAD_REQUEST, "{bad}");
             assert!(error.to_string().contains("timeout"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_count_is_nothing_or_more() {
+        let get = |value| params("tail", value).count("tail");
+        assert_eq!(get("").unwrap(), None);
+        assert_eq!(get("0").unwrap(), Some(0));
+        assert_eq!(get("12").unwrap(), Some(12));
+        for bad in ["-1", "all", "1.5", "99999999999999999999"] {
+            let error = get(bad).unwrap_err();
+            assert!(error.to_string().contains("tail"), "{error}");
         }
     }
 

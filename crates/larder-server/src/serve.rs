@@ -9,7 +9,7 @@
 
 use crate::app::{self, App};
 use crate::error::ApiError;
-use crate::limits::Limits;
+use crate::limits::{LimitError, Limits};
 use crate::peer::Peer;
 use crate::socket::{self, Socket, SocketError, SocketFile};
 use crate::stall::StallGuard;
@@ -66,6 +66,9 @@ pub struct ServeOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
+    /// A limit cannot be used.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// Not on the socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -95,12 +98,13 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`ServeError`] says which of the two places cannot be listened on, and why.
+    /// [`ServeError`] says which limit cannot be used, or which of the two places cannot be listened on, and why.
     ///
     /// # Cancel safety
     ///
     /// Dropped before it has answered, it leaves no socket behind.
     pub async fn bind(node: Arc<Node>, options: ServeOptions, token: CancellationToken) -> Result<Self, ServeError> {
+        options.limits.validate()?;
         let Socket { listener, file } = socket::bind(&options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(

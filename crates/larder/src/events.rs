@@ -3,7 +3,6 @@
 use crate::client::{Connection, Query};
 use crate::output;
 use larder_server::wire::{EventLine, LifecycleEvent};
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -14,6 +13,8 @@ Examples:
   larder events
   # And what happens from now on, until it is interrupted
   larder events -w
+  # Nothing of before
+  larder events -w --tail 0
   # One JSON object a line, for other programs
   larder events -w -o json | jq -r 'select(.kind == \"ContainerDied\") | .name'")]
 pub(crate) struct Args {
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     /// Go on with what happens from now on
     #[arg(short, long)]
     watch: bool,
-    /// How many of the latest events to print; all that are kept if it is not given
+    /// How many of the latest events to print, before those that are followed with -w; all that are kept if it is not given
     #[arg(long, value_name = "COUNT")]
     tail: Option<usize>,
     /// How to print: for a person, or a JSON object a line as it comes from the daemon
@@ -38,52 +39,34 @@ pub(crate) struct Args {
 
 /// Prints the events.
 pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
-    let client = args.connection.client();
-    let query = || Query::new(&["larder", "v1", "events"]).with_some("namespace", args.namespace.as_deref());
+    let query = Query::new(&["larder", "v1", "events"])
+        .with_some("namespace", args.namespace.as_deref())
+        .with_some("pod", args.pod.as_deref())
+        .with_some("tail", args.tail.map(|tail| tail.to_string()).as_deref())
+        .with_some("watch", args.watch.then_some("true"));
     let is_json = args.output == "json";
     if !is_json {
         output::print(HEADER.as_bytes())?;
     }
-    let render = |line: &[u8]| render(line, is_json, args.pod.as_deref());
-    if args.watch && args.tail.is_none() {
-        client
-            .lines(&query().with("watch", "true"), |line| {
-                if let Some(text) = render(line)? {
-                    output::print(text.as_bytes())?;
-                }
-                Ok(true)
-            })
-            .await?;
-        // The daemon has ended, which whoever follows it is to know.
-        anyhow::bail!("larder has ended the events: it is being stopped");
-    }
-    let mut latest = VecDeque::new();
-    client
-        .lines(&query(), |line| {
-            latest.extend(render(line)?);
-            if args.tail.is_some_and(|tail| latest.len() > tail) {
-                latest.pop_front();
+    args.connection
+        .client()
+        .lines(&query, |line| {
+            if let Some(text) = render(line, is_json)? {
+                output::print(text.as_bytes())?;
             }
             Ok(true)
         })
         .await?;
-    output::print(latest.into_iter().collect::<String>().as_bytes())?;
+    // The daemon has ended, which whoever follows it is to know.
+    anyhow::ensure!(!args.watch, "larder has ended the events: it is being stopped");
     Ok(ExitCode::SUCCESS)
 }
 
 const HEADER: &str = "TIME                           EVENT             EXIT  CONTAINER       POD\n";
 
-/// A line of the daemon as it is printed; none for one that is not wanted.
-fn render(line: &[u8], is_json: bool, pod: Option<&str>) -> anyhow::Result<Option<String>> {
+/// A line of the daemon as it is printed; none for one that says nothing.
+fn render(line: &[u8], is_json: bool) -> anyhow::Result<Option<String>> {
     let parsed: EventLine = serde_json::from_slice(line)?;
-    let is_wanted = match &parsed {
-        EventLine::Event { event } => pod.is_none_or(|pod| event.name == pod),
-        EventLine::Pod { pod: answer } => pod.is_none_or(|pod| answer.name == pod),
-        _ => true,
-    };
-    if !is_wanted {
-        return Ok(None);
-    }
     if is_json {
         return Ok(Some(format!("{}\n", String::from_utf8_lossy(line))));
     }
@@ -118,8 +101,8 @@ fn row(event: &LifecycleEvent) -> String {
 mod tests {
     use super::*;
 
-    fn check(line: &str, pod: Option<&str>, expected: Option<&str>) {
-        assert_eq!(render(line.as_bytes(), false, pod).unwrap().as_deref(), expected, "{line}");
+    fn check(line: &str, expected: Option<&str>) {
+        assert_eq!(render(line.as_bytes(), false).unwrap().as_deref(), expected, "{line}");
     }
 
     #[test]
@@ -127,30 +110,27 @@ mod tests {
         let died = r#"{"type":"event","kind":"ContainerDied","at":"2026-01-02T03:04:05.000000006Z","uid":"u",
             "namespace":"shop","name":"web","containerId":"ab","container":"app","exitCode":3}"#;
         let row = "2026-01-02T03:04:05.000000006Z ContainerDied     3     app             shop/web\n";
-        check(died, None, Some(row));
-        check(died, Some("web"), Some(row));
-        check(died, Some("other"), None);
+        check(died, Some(row));
         for (column, text) in [("EVENT", "ContainerDied"), ("EXIT", "3  "), ("CONTAINER", "app"), ("POD", "shop/")] {
             assert_eq!(HEADER.find(column), row.find(text), "{column}");
         }
         check(
             r#"{"type":"event","kind":"ContainerStarted","uid":"u","namespace":"a","name":"b","containerId":"cd"}"#,
-            None,
             Some("-                              ContainerStarted  -     (sandbox)       a/b\n"),
         );
     }
 
     #[test]
     fn a_gap_says_how_many_and_what_is_not_known_is_left_out() {
-        check(r#"{"type":"gap","missed":7}"#, None, Some("-- 7 events were missed here; this is how it is now:\n"));
-        check(r#"{"type":"synced"}"#, None, Some("--\n"));
-        check(r#"{"type":"fromTheFuture"}"#, None, None);
-        render(b"no JSON", false, None).unwrap_err();
+        check(r#"{"type":"gap","missed":7}"#, Some("-- 7 events were missed here; this is how it is now:\n"));
+        check(r#"{"type":"synced"}"#, Some("--\n"));
+        check(r#"{"type":"fromTheFuture"}"#, None);
+        render(b"no JSON", false).unwrap_err();
     }
 
     #[test]
     fn json_is_passed_on_as_it_came() {
         let line = r#"{"type":"gap","missed":7,"new":1}"#;
-        assert_eq!(render(line.as_bytes(), true, None).unwrap(), Some(format!("{line}\n")));
+        assert_eq!(render(line.as_bytes(), true).unwrap(), Some(format!("{line}\n")));
     }
 }

@@ -151,6 +151,7 @@ impl Settings {
         config.validate()?;
         let mut limits = Limits::default();
         self.limits.apply(&mut limits);
+        limits.validate()?;
         Ok((config, ServeOptions { socket: self.socket, metrics_address: self.metrics_address, limits }))
     }
 }

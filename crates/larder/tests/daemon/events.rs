@@ -8,6 +8,7 @@ use larder_testkit::cri_runtime::{Call, CriServer, SandboxSpec};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
@@ -82,6 +83,29 @@ async fn events_are_followed_as_they_happen_and_kept_for_whoever_comes_later() {
     assert_eq!((&last["kind"], &last["exitCode"]), (&"ContainerDied".into(), &3.into()));
     let of_others = place.daemon.larder("events -n other").await.ok();
     assert_eq!(of_others.lines().count(), 1, "the header alone: {of_others}");
+
+    let of_others = place.daemon.larder("events --pod other --tail 9").await.ok();
+    assert_eq!(of_others.lines().count(), 1, "the header alone: {of_others}");
+
+    // How many come first is no matter for those that follow.
+    let (_none, mut from_now) = place.watch(&["--tail", "0"]);
+    let (_one, mut from_the_last) = place.watch(&["--tail", "1", "--pod", "web"]);
+    line_with(&mut from_now, "TIME").await;
+    line_with(&mut from_the_last, "TIME").await;
+    let first = from_the_last.next_line().await.unwrap().expect("the last event");
+    assert!(first.contains("ContainerDied     3     app"), "{first}");
+    // The header is printed before the daemon has heard: one more container until it has.
+    let mut next = None;
+    for _ in 0..20 {
+        place.run("next");
+        if let Ok(line) = tokio::time::timeout(Duration::from_secs(1), from_now.next_line()).await {
+            next = line.unwrap();
+            break;
+        }
+    }
+    let next = next.expect("a container is seen by those who follow");
+    assert!(next.contains("next"), "nothing of before: {next}");
+    line_with(&mut from_the_last, "next").await;
 
     // Whoever follows learns that the daemon ends.
     place.daemon.signal(rustix::process::Signal::TERM);
