@@ -308,7 +308,14 @@ impl KubeError {
     }
 
     /// The server was not reached, or its answer did not get back: once it answers anyone, asking again helps.
-    pub(crate) fn is_unreached(&self) -> bool {
+    ///
+    /// ```
+    /// use larder_kube::KubeError;
+    /// let problem = "connection refused".to_owned();
+    /// let away = KubeError::Transport { target: larder_kube::Target::Identity, server: "https://k".into(), problem };
+    /// assert!(away.is_unreached() && away.is_unavailable());
+    /// ```
+    pub fn is_unreached(&self) -> bool {
         matches!(self, Self::Transport { .. } | Self::Timeout { .. })
     }
 

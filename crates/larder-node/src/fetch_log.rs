@@ -12,7 +12,7 @@
 
 use larder_clock::{Clock, Timestamp};
 use larder_kube::KubeObject;
-use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind};
+use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectNamespace};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
@@ -24,9 +24,25 @@ pub(crate) trait SourceError: FetchError {
     /// Whether the source itself does not answer, so that every other object fails alike.
     fn is_unavailable(&self) -> bool;
 
+    /// Whether the source was not reached at all, so that any later answer of it ends the failure.
+    fn is_unreached(&self) -> bool;
+
     /// When the source wants to be asked again.
     fn retry_after(&self) -> Option<Duration>;
 }
+
+/// Fetches of a source of objects.
+pub(crate) trait SourceFetch: Fetch<Object = KubeObject, Error: SourceError> {}
+
+impl<F: Fetch<Object = KubeObject, Error: SourceError>> SourceFetch for F {}
+
+/// Reflectors of a source, whose errors can stand for those of its fetches.
+pub(crate) trait SourceReflect<E>:
+    ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>
+{
+}
+
+impl<R: ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflect<E> for R {}
 
 /// A failure of an object's fetches that has not ended yet.
 #[derive(Clone, Debug)]
@@ -42,11 +58,12 @@ pub(crate) struct Failure {
     /// The error's class, for metrics.
     pub(crate) class: &'static str,
     unavailable: bool,
+    unreached: bool,
 }
 
 impl Failure {
     fn new(since: Timestamp, why: &Arc<str>) -> Self {
-        Self { since, count: 0, retry_at: since, why: Arc::clone(why), class: "", unavailable: false }
+        Self { since, count: 0, retry_at: since, why: Arc::clone(why), class: "", unavailable: false, unreached: false }
     }
 
     fn again<E: SourceError>(&mut self, error: &E, why: Arc<str>) {
@@ -54,11 +71,12 @@ impl Failure {
         self.why = why;
         self.class = error.class();
         self.unavailable = error.is_unavailable();
+        self.unreached = error.is_unreached();
     }
 
     /// A failure that no fetch has reported: there was no answer in time.
     pub(crate) fn unreported(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
-        Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false }
+        Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false, unreached: false }
     }
 }
 
@@ -87,6 +105,8 @@ pub(crate) struct Health {
     pub(crate) last_failure: Option<(Timestamp, Arc<str>)>,
     /// Whether the last fetch that ended failed because the source does not answer.
     pub(crate) is_failing: bool,
+    /// Whether that was because the source was not reached.
+    is_unreached: bool,
 }
 
 /// The pauses between fetches of an object that fails.
@@ -145,6 +165,16 @@ impl FetchLog {
 
     pub(crate) fn health(&self) -> Health {
         self.state.lock().health.clone()
+    }
+
+    /// The source answered somebody else at that time: that it was not reached before then is over.
+    pub(crate) fn source_answered(&self, at: Timestamp) {
+        let mut state = self.state.lock();
+        let failed = state.health.last_failure.as_ref().map(|(failed, _)| *failed);
+        if state.health.is_failing && state.health.is_unreached && failed.is_some_and(|failed| failed < at) {
+            state.health.is_failing = false;
+            state.forgive();
+        }
     }
 
     /// The object may be asked for at once: a new reference wants to know. What failed before stays on record.
@@ -212,11 +242,14 @@ impl State {
     fn failing<E: SourceError>(&mut self, at: Timestamp, why: &Arc<str>, error: &E) {
         self.health.last_failure = Some((at, Arc::clone(why)));
         if error.is_unavailable() {
-            self.health.is_failing = true;
+            (self.health.is_failing, self.health.is_unreached) = (true, error.is_unreached());
         }
     }
 
+    /// The source is back. What failed because it was not reached is no failure of an object's; one that it could not
+    /// answer may be asked for again.
     fn forgive(&mut self) {
+        self.failures.retain(|_, failure| !failure.unreached);
         for failure in self.failures.values_mut().filter(|failure| failure.unavailable) {
             failure.retry_at = failure.since;
         }
@@ -239,8 +272,7 @@ pub(crate) struct Logged<F, C> {
 
 impl<F, C> Fetch for Logged<F, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
+    F: SourceFetch,
     C: Clock + Clone,
 {
     type Object = KubeObject;
@@ -286,6 +318,7 @@ mod tests {
     #[error("broken")]
     struct Broken {
         unavailable: bool,
+        unreached: bool,
         retry_after: Option<Duration>,
     }
 
@@ -298,6 +331,10 @@ mod tests {
     impl SourceError for Broken {
         fn is_unavailable(&self) -> bool {
             self.unavailable
+        }
+
+        fn is_unreached(&self) -> bool {
+            self.unreached
         }
 
         fn retry_after(&self) -> Option<Duration> {
@@ -324,7 +361,7 @@ mod tests {
     #[test]
     fn a_failure_lasts_until_an_answer() {
         let log = FetchLog::new(BACKOFF);
-        let broken = Broken { unavailable: false, retry_after: None };
+        let broken = Broken { unavailable: false, unreached: false, retry_after: None };
         log.failed(&key("a"), at(0), &broken);
         log.failed(&key("a"), at(1), &broken);
         let failure = log.failure(&key("a")).unwrap();
@@ -337,7 +374,7 @@ mod tests {
     #[test]
     fn a_watch_that_fails_is_told_until_it_goes_on_and_holds_up_no_read() {
         let log = FetchLog::new(BACKOFF);
-        let broken = Broken { unavailable: true, retry_after: None };
+        let broken = Broken { unavailable: true, unreached: false, retry_after: None };
         for (scope, of, other) in [
             (Scope::Object(key("a")), key("a"), key("b")),
             (Scope::Namespace("ns".into()), key("b"), ObjectKey::new("other", "b")),
@@ -358,7 +395,7 @@ mod tests {
     #[test]
     fn what_a_watch_has_told_of_is_known_whatever_came_of_its_fetches() {
         let log = FetchLog::new(BACKOFF);
-        log.failed(&key("a"), at(0), &Broken { unavailable: false, retry_after: None });
+        log.failed(&key("a"), at(0), &Broken { unavailable: false, unreached: false, retry_after: None });
         log.watch_told(&Scope::Object(key("a")), None, at(1));
         assert!(log.failure(&key("a")).is_some(), "a bookmark says nothing of the object");
         log.watch_told(&Scope::Object(key("a")), Some(&key("a")), at(1));
@@ -368,8 +405,16 @@ mod tests {
     #[test]
     fn the_source_may_ask_for_a_longer_pause() {
         let log = FetchLog::new(BACKOFF);
-        log.failed(&key("a"), at(0), &Broken { unavailable: true, retry_after: Some(Duration::from_secs(5)) });
-        log.failed(&key("b"), at(0), &Broken { unavailable: true, retry_after: Some(Duration::from_secs(99)) });
+        log.failed(
+            &key("a"),
+            at(0),
+            &Broken { unavailable: true, unreached: false, retry_after: Some(Duration::from_secs(5)) },
+        );
+        log.failed(
+            &key("b"),
+            at(0),
+            &Broken { unavailable: true, unreached: false, retry_after: Some(Duration::from_secs(99)) },
+        );
         assert_eq!(log.failure(&key("a")).unwrap().retry_at, at(5));
         assert_eq!(log.failure(&key("b")).unwrap().retry_at, at(10));
     }
@@ -377,12 +422,32 @@ mod tests {
     #[test]
     fn one_answer_of_a_source_that_was_away_lets_all_its_objects_be_asked_for() {
         let log = FetchLog::new(BACKOFF);
-        log.failed(&key("a"), at(0), &Broken { unavailable: true, retry_after: None });
-        log.failed(&key("b"), at(0), &Broken { unavailable: false, retry_after: None });
+        log.failed(&key("a"), at(0), &Broken { unavailable: true, unreached: false, retry_after: None });
+        log.failed(&key("b"), at(0), &Broken { unavailable: false, unreached: false, retry_after: None });
         assert!(log.health().is_failing);
         log.answered(&key("c"), at(0));
         assert!(!log.health().is_failing);
         assert_eq!(log.failure(&key("a")).unwrap().retry_at, at(0), "was away, and is back");
         assert_eq!(log.failure(&key("b")).unwrap().retry_at, at(1), "fails for a reason of its own");
+    }
+    #[test]
+    fn that_a_source_was_not_reached_is_over_once_it_has_answered_anyone() {
+        let away = Broken { unavailable: true, unreached: true, retry_after: None };
+        let log = FetchLog::new(BACKOFF);
+        log.failed(&key("a"), at(1), &away);
+        log.answered(&key("c"), at(2));
+        assert!(log.failure(&key("a")).is_none() && !log.health().is_failing);
+
+        // So it is where the answer was to somebody else, and came after the failure.
+        log.failed(&key("a"), at(3), &away);
+        log.source_answered(at(3));
+        assert!(log.failure(&key("a")).is_some() && log.health().is_failing);
+        log.source_answered(at(4));
+        assert!(log.failure(&key("a")).is_none() && !log.health().is_failing);
+
+        // An error that the source answered with is one until that object is answered.
+        log.failed(&key("a"), at(5), &Broken { unavailable: true, unreached: false, retry_after: None });
+        log.source_answered(at(6));
+        assert!(log.failure(&key("a")).is_some() && log.health().is_failing);
     }
 }

@@ -25,7 +25,7 @@
 
 use crate::answer::{Answer, Outcome};
 use crate::error::{ReadError, singular};
-use crate::fetch_log::{Backoff, Failure, FetchLog, FetchObserver, Logged, SourceError};
+use crate::fetch_log::{Backoff, Failure, FetchLog, FetchObserver, Logged, SourceFetch, SourceReflect};
 use crate::metrics::ObjectMetrics;
 use crate::reflect_log::LoggedReflect;
 use crate::strategy::Strategy;
@@ -33,8 +33,8 @@ use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
-    AutoOptions, Fetch, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference,
-    References, ReflectNamespace, Source, StaleReason, Store as _, Ttl,
+    AutoOptions, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference, References,
+    Source, StaleReason, Store as _, Ttl,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -139,10 +139,8 @@ type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 /// The objects of one kind that this node's pods refer to.
 pub(crate) struct ObjectCache<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     kind: ObjectKind,
@@ -199,10 +197,8 @@ pub struct ObjectList {
 
 impl<F, R, C> ObjectCache<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     pub(crate) fn new(parts: Parts<F, R, C>) -> Self {
@@ -558,10 +554,8 @@ fn get<F, R, C>(
     key: ObjectKey,
 ) -> Pin<Box<dyn Future<Output = Result<Read<KubeObject>, GetError<F::Error>>> + Send>>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     Box::pin(async move { objects.get_object(key.namespace(), key.name()).await })

@@ -36,6 +36,10 @@ impl SourceError for KubeError {
         Self::is_unavailable(self)
     }
 
+    fn is_unreached(&self) -> bool {
+        Self::is_unreached(self)
+    }
+
     fn retry_after(&self) -> Option<Duration> {
         Self::retry_after(self)
     }
@@ -61,6 +65,13 @@ impl SourceError for ObjectSourceError {
     fn is_unavailable(&self) -> bool {
         match self {
             Self::Kube(error) => error.is_unavailable(),
+            Self::Manifests(_) => true,
+        }
+    }
+
+    fn is_unreached(&self) -> bool {
+        match self {
+            Self::Kube(error) => error.is_unreached(),
             Self::Manifests(_) => true,
         }
     }

@@ -8,6 +8,6 @@ mod explored;
 mod lock_free;
 
 #[cfg(shuttle)]
-pub(crate) use explored::SharedMap;
+pub(crate) use explored::{SharedMap, View};
 #[cfg(not(shuttle))]
-pub(crate) use lock_free::SharedMap;
+pub(crate) use lock_free::{SharedMap, View};

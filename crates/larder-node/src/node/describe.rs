@@ -14,6 +14,11 @@ use larder_objects::{Kept, ObjectState, ObjectStatus};
 impl Node {
     /// How this larder is doing. Nothing is asked of any source for it.
     pub fn report(&self) -> Report {
+        // An answer about the pods shows that their source is there for the rest, too.
+        let pods = self.pods.status();
+        if let Some(at) = pods.last_contact.filter(|_| pods.failures == 0) {
+            self.caches.both().iter().for_each(|cache| cache.log().source_answered(at));
+        }
         let sources = self.source_reports();
         let counts = self.counts();
         Report {

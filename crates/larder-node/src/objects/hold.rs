@@ -3,10 +3,10 @@
 use super::ObjectCache;
 use crate::answer::Answer;
 use crate::error::ReadError;
-use crate::fetch_log::SourceError;
+use crate::fetch_log::{SourceFetch, SourceReflect};
 use larder_clock::Clock;
 use larder_kube::KubeObject;
-use larder_objects::{Fetch, ObjectKey, PodIdentity, ReflectNamespace};
+use larder_objects::{ObjectKey, PodIdentity};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -31,10 +31,8 @@ fn key_of(pod: PodIdentity<'_>) -> PodKey {
 /// Keeps a pod's references until it is dropped.
 struct Hold<'c, F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     cache: &'c ObjectCache<F, R, C>,
@@ -43,10 +41,8 @@ where
 
 impl<F, R, C> Drop for Hold<'_, F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     fn drop(&mut self) {
@@ -66,10 +62,8 @@ where
 
 impl<F, R, C> ObjectCache<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     /// Reads an object for a pod, for at most `deadline`. The pod may go meanwhile.

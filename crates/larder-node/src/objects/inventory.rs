@@ -2,14 +2,12 @@
 
 use super::{ObjectCache, ObjectList};
 use crate::error::ReadError;
-use crate::fetch_log::{FetchLog, SourceError};
+use crate::fetch_log::{FetchLog, SourceFetch, SourceReflect};
 use crate::strategy::Strategy;
 use futures_util::stream::{self, StreamExt as _};
 use larder_clock::Clock;
-use larder_kube::KubeObject;
 use larder_objects::{
-    Fetch, FreshState, Freshness, ObjectKey, ObjectState, ObjectStatus, ReflectNamespace, StaleReason, Store as _,
-    WatchStats,
+    FreshState, Freshness, ObjectKey, ObjectState, ObjectStatus, StaleReason, Store as _, WatchStats,
 };
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -19,10 +17,8 @@ const READS_AT_ONCE: usize = 16;
 
 impl<F, R, C> ObjectCache<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`.

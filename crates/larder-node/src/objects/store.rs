@@ -1,14 +1,13 @@
 //! One store over the strategies: what the policies of the daemon stand on.
 
-use crate::fetch_log::{Logged, SourceError};
+use crate::fetch_log::{Logged, SourceFetch, SourceReflect};
 use crate::objects::NodeTtl;
 use crate::reflect_log::LoggedReflect;
 use crate::strategy::Strategy;
 use larder_clock::Clock;
 use larder_kube::KubeObject;
 use larder_objects::{
-    AutoOptions, AutoStore, DirectStore, Fetch, GetError, ObjectStatus, Read, ReflectNamespace, Store, TtlStore,
-    WatchStats, WatchStore,
+    AutoOptions, AutoStore, DirectStore, Fetch, GetError, ObjectStatus, Read, Store, TtlStore, WatchStats, WatchStore,
 };
 
 /// Reflectors whose errors are those of the fetches.
@@ -17,10 +16,8 @@ type Reflecting<F, R, C> = LoggedReflect<R, C, <F as Fetch>::Error>;
 /// The store of the strategy that was chosen.
 pub(crate) enum ObjectStore<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     Direct(DirectStore<Logged<F, C>, C>),
@@ -31,10 +28,8 @@ where
 
 impl<F, R, C> ObjectStore<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     pub(crate) fn new(
@@ -111,10 +106,8 @@ macro_rules! each {
 
 impl<F, R, C> Store for ObjectStore<F, R, C>
 where
-    F: Fetch<Object = KubeObject>,
-    F::Error: SourceError,
-    R: ReflectNamespace<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<F::Error>,
+    F: SourceFetch,
+    R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
     type Object = KubeObject;

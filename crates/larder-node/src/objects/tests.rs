@@ -1,8 +1,11 @@
 //! The daemon's policies over the exact cache, against a server of one map that fails and hangs on command.
 
 use super::*;
+use crate::fetch_log::SourceError;
 use larder_clock::TokioClock;
-use larder_objects::{DefaultTtl, FetchError, NamespaceSink, ObjectState, ReadKind, Reflect, ReflectorSink};
+use larder_objects::{
+    DefaultTtl, Fetch, FetchError, NamespaceSink, ObjectState, ReadKind, Reflect, ReflectNamespace, ReflectorSink,
+};
 use serde_json::json;
 use std::future::{pending, ready};
 use tokio::sync::watch;
@@ -38,6 +41,10 @@ impl FetchError for ServerError {
 
 impl SourceError for ServerError {
     fn is_unavailable(&self) -> bool {
+        self.0 == "unavailable"
+    }
+
+    fn is_unreached(&self) -> bool {
         self.0 == "unavailable"
     }
 

@@ -72,7 +72,7 @@ where
             record.access(self.base, now);
             Some((record.object.clone(), freshness))
         };
-        let (object, freshness) = self.published.read(namespace, name, look)??;
+        let (object, freshness) = self.published.pin().get(namespace, name).and_then(look)?;
         Some(match object {
             Some(object) => Ok(Read { object, freshness }),
             None => Err(GetError::NotFound { key: ObjectKey::new(namespace, name), freshness }),

@@ -1,8 +1,18 @@
 //! The map for tests that explore interleavings.
 
 use crate::ObjectKey;
-use crate::sync::RwLock;
+use crate::sync::{RwLock, RwLockReadGuard};
 use std::collections::HashMap;
+
+pub(crate) struct View<'m, V> {
+    map: RwLockReadGuard<'m, HashMap<ObjectKey, V>>,
+}
+
+impl<V> View<'_, V> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&V> {
+        self.map.get(&ObjectKey::new(namespace, name))
+    }
+}
 
 pub(crate) struct SharedMap<V> {
     map: RwLock<HashMap<ObjectKey, V>>,
@@ -13,8 +23,8 @@ impl<V: Clone> SharedMap<V> {
         Self { map: RwLock::new(HashMap::new()) }
     }
 
-    pub(crate) fn read<T>(&self, namespace: &str, name: &str, read: impl FnOnce(&V) -> T) -> Option<T> {
-        self.map.read().get(&ObjectKey::new(namespace, name)).map(read)
+    pub(crate) fn pin(&self) -> View<'_, V> {
+        View { map: self.map.read() }
     }
 
     #[must_use = "to be dropped without a lock"]

@@ -2,7 +2,7 @@
 
 use crate::ObjectKey;
 use foldhash::fast::RandomState;
-use papaya::{Equivalent, HashMap, ResizeMode};
+use papaya::{Equivalent, HashMap, HashMapRef, LocalGuard, ResizeMode};
 use seize::Collector;
 use std::hash::{Hash, Hasher};
 
@@ -13,14 +13,29 @@ struct Wanted<'a> {
 }
 
 impl Hash for Wanted<'_> {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         crate::key::hash_parts([self.namespace, self.name], state);
     }
 }
 
 impl Equivalent<ObjectKey> for Wanted<'_> {
+    #[inline]
     fn equivalent(&self, key: &ObjectKey) -> bool {
         key.is(self.namespace, self.name)
+    }
+}
+
+/// A view of the map.
+pub(crate) struct View<'m, V> {
+    map: HashMapRef<'m, ObjectKey, V, RandomState, LocalGuard<'m>>,
+}
+
+impl<V> View<'_, V> {
+    /// The value of a key, if it has one. It may be withdrawn at any time, but stays for as long as the view does.
+    #[inline]
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&V> {
+        self.map.get(&Wanted { namespace, name })
     }
 }
 
@@ -39,11 +54,10 @@ impl<V: Clone> SharedMap<V> {
         Self { map }
     }
 
-    /// Reads the value of a key, if it has one. What `read` is shown may be withdrawn at any time, but stays until it
-    /// returns.
+    /// A view in which what is found stays for as long as the view is held; hold it for a moment only.
     #[inline]
-    pub(crate) fn read<T>(&self, namespace: &str, name: &str, read: impl FnOnce(&V) -> T) -> Option<T> {
-        self.map.pin().get(&Wanted { namespace, name }).map(read)
+    pub(crate) fn pin(&self) -> View<'_, V> {
+        View { map: self.map.pin() }
     }
 
     /// Sets the value of a key; returns a copy of the one before, so that its parts are not dropped in here.

@@ -2,8 +2,9 @@
 
 use super::flight::{Flight, Queue, Ticket};
 use super::known::Known;
-use super::published::{Published, View};
+use super::published::Published;
 use crate::key::hash_parts;
+use crate::shared_map::{SharedMap, View};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Object, ObjectKey};
 use foldhash::fast::{FoldHasher, RandomState};
@@ -23,7 +24,7 @@ pub(super) struct Registry<O, E> {
     hasher: RandomState,
     shards: Box<[Mutex<Shard<O, E>>]>,
     /// The objects of current generations, for reads. That of an object is changed only with its shard locked.
-    published: Published<O>,
+    published: SharedMap<Published<O>>,
 }
 
 type Shard<O, E> = HashTable<Entry<O, E>>;
@@ -42,19 +43,19 @@ struct Entry<O, E> {
 /// What a change pushed out, for the caller to drop where no lock is held: the last of an object may be wiped as it is
 /// dropped.
 pub(super) struct Displaced<O, E> {
-    _object: Option<Arc<O>>,
+    _object: Option<Published<O>>,
     _flight: Option<Arc<Flight<O, E>>>,
 }
 
 impl<O: Object, E> Registry<O, E> {
     pub(super) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect();
-        Self { hasher: RandomState::default(), shards, published: Published::new() }
+        Self { hasher: RandomState::default(), shards, published: SharedMap::new() }
     }
 
     /// The objects as they were last confirmed in their current generations.
     #[inline]
-    pub(super) fn published(&self) -> View<'_, O> {
+    pub(super) fn published(&self) -> View<'_, Published<O>> {
         self.published.pin()
     }
 
@@ -143,7 +144,7 @@ impl<O: Object, E> Registry<O, E> {
             _ if !changed => None,
             Known::Object { object, confirmed } => {
                 entry.published = true;
-                self.published.set(&entry.key, Arc::clone(object), *confirmed)
+                self.published.insert(&entry.key, Published::new(Arc::clone(object), *confirmed))
             }
             Known::Absent(_) | Known::Nothing => self.withdraw(entry),
         };
@@ -173,11 +174,11 @@ impl<O: Object, E> Registry<O, E> {
         }
     }
 
-    fn withdraw(&self, entry: &mut Entry<O, E>) -> Option<Arc<O>> {
+    fn withdraw(&self, entry: &mut Entry<O, E>) -> Option<Published<O>> {
         if !std::mem::take(&mut entry.published) {
             return None;
         }
-        self.published.remove(entry.key.namespace(), entry.key.name())
+        self.published.remove(&entry.key)
     }
 
     /// Takes from an entry what is known and who reads it, if there is anything.
