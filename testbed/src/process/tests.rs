@@ -1,3 +1,5 @@
+//! Processes that end, and those that have to be ended.
+
 use super::*;
 
 fn sleeper(folder: &Path) -> Service {

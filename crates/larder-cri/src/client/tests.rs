@@ -1,3 +1,5 @@
+//! The client, against a runtime that is told what to answer.
+
 mod calls;
 mod connection;
 mod server;

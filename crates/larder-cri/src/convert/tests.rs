@@ -1,3 +1,5 @@
+//! What a runtime's messages become, odd ones too.
+
 use super::*;
 use crate::labels::{CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT};
 

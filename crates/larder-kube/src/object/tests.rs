@@ -1,3 +1,5 @@
+//! What is read of an object's JSON, and what stays as it came.
+
 use super::*;
 use crate::{Node, Pod};
 

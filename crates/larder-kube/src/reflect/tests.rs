@@ -1,3 +1,5 @@
+//! What a reflector takes of memory.
+
 use super::*;
 use crate::options::KubeOptions;
 use kube::client::Body;

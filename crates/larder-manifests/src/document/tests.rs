@@ -1,3 +1,5 @@
+//! Where documents begin and end, and where mistakes are.
+
 use super::*;
 
 /// What a file gives, a line for each: `document:line kind namespace/name`, or `document:line! problem`.

@@ -1,3 +1,5 @@
+//! From a document to what is served.
+
 use super::*;
 use serde_json::json;
 

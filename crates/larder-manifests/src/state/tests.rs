@@ -1,3 +1,5 @@
+//! What a folder's files make of what is held.
+
 use super::*;
 use std::fs;
 use tempfile::TempDir;

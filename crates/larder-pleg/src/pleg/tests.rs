@@ -1,3 +1,5 @@
+//! The PLEG, with a runtime of a few maps.
+
 mod apart;
 mod evented;
 mod fake;

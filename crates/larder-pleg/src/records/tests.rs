@@ -1,3 +1,5 @@
+//! The diff of one listing from the next.
+
 use super::*;
 use ContainerState::{Created, Exited, Running, Unknown};
 use EventKind::{ContainerChanged, ContainerDied, ContainerRemoved, ContainerStarted};

@@ -1,3 +1,5 @@
+//! A status as it is written and read.
+
 use super::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! The waits of pods, with every place where the table notes them checked.
+
 use super::*;
 use crate::entry::Set;
 use proptest::prelude::*;

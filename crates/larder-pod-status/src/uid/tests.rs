@@ -1,3 +1,5 @@
+//! UIDs as strings, however they are held.
+
 use super::*;
 use proptest::prelude::*;
 use std::hash::{BuildHasher, RandomState};

@@ -1,3 +1,5 @@
+//! Errors as the local API tells them.
+
 use super::*;
 use larder_clock::Timestamp;
 use larder_objects::{FreshState, Freshness, ObjectKey, Source};

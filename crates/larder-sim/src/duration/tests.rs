@@ -1,3 +1,5 @@
+//! Durations as Go reads and writes them.
+
 use super::*;
 
 /// What Go 1.26 makes of each text; `cargo xtask differential` asks it again.

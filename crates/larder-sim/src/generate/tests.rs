@@ -1,3 +1,5 @@
+//! What random traces cover, and that a seed gives the same one again.
+
 use super::*;
 use crate::{Header, ObjectsOp, Op, PodStatusOp, replay};
 use std::collections::{HashMap, HashSet};

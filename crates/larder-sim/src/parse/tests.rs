@@ -1,3 +1,5 @@
+//! Lines that are traces, and the place of what is wrong in others.
+
 use super::*;
 use crate::Trace;
 

@@ -1,3 +1,5 @@
+//! Traces and the lines that they give.
+
 use super::*;
 use std::io::{self, BufReader, Read};
 

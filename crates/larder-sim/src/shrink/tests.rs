@@ -1,3 +1,5 @@
+//! How far a trace is shrunk.
+
 use super::*;
 use crate::{Kind, ObjectsOp, PodStatusOp, generate, replay};
 

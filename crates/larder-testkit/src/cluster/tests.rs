@@ -1,3 +1,5 @@
+//! The simulated cluster, step by step.
+
 use super::kubelet::Kubelet;
 use super::*;
 use crate::api_server::ObjectStore;

@@ -1,3 +1,5 @@
+//! Faults of the simulated API server.
+
 use crate::client::{SOON, start, start_with, status};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};

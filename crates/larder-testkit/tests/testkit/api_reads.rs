@@ -1,3 +1,5 @@
+//! Gets and lists of the simulated API server.
+
 use crate::client::{SOON, client, start, start_with, status};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};

@@ -1,3 +1,5 @@
+//! Watches of the simulated API server.
+
 use crate::client::{SOON, start, start_with, status};
 use futures_util::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

@@ -1,3 +1,5 @@
+//! What the demo refuses and prints.
+
 use super::control::Command;
 use super::folder::Folder;
 use super::guide::ROWS;

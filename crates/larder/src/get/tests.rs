@@ -1,3 +1,5 @@
+//! Tables and names of objects.
+
 use super::*;
 use crate::cli::{Cli, Command};
 use clap::Parser as _;

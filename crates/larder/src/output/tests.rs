@@ -1,3 +1,5 @@
+//! JSON, YAML, errors and freshness as they are printed.
+
 use super::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! The lines of containers.
+
 use super::*;
 use serde_json::json;
 

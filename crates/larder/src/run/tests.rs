@@ -1,3 +1,5 @@
+//! The command line of the daemon.
+
 use super::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! The status as it is printed.
+
 use super::*;
 use serde_json::json;
 

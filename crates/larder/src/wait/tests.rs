@@ -1,3 +1,5 @@
+//! What can be waited for.
+
 use super::*;
 use serde_json::json;
 

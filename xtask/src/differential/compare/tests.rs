@@ -1,3 +1,5 @@
+//! How a difference is found and shrunk.
+
 use super::*;
 use larder_sim::{GoDuration, Header, ObjectsOp, Op};
 

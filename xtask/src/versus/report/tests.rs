@@ -1,3 +1,5 @@
+//! Targets that are met, missed or not measured.
+
 use super::*;
 use crate::versus::rows::{Program, ROWS};
 

@@ -1,3 +1,5 @@
+//! Places that are taken, left and given back.
+
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;

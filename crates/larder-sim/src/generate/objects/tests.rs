@@ -1,3 +1,5 @@
+//! What random traces of objects cover.
+
 use super::*;
 
 #[test]

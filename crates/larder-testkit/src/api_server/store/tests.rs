@@ -1,3 +1,5 @@
+//! Versions, conflicts and history of the simulated server's objects.
+
 use super::*;
 use crate::objects::{config_map, pod, secret};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};

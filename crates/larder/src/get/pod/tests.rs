@@ -1,3 +1,5 @@
+//! A pod's line, as kubectl prints it.
+
 #![allow(clippy::needless_pass_by_value, reason = "`json!` in place reads best")]
 
 use super::*;

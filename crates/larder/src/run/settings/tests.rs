@@ -1,3 +1,5 @@
+//! Settings from a file, and the place of what is wrong with them.
+
 use super::*;
 use crate::cli::{Cli, Command};
 use clap::Parser as _;
