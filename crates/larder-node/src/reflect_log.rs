@@ -107,9 +107,9 @@ where
                 noting.told(Some(&of));
                 sink.delete();
             }
-            ReflectorEvent::Confirm => {
+            ReflectorEvent::Confirm(ago) => {
                 noting.told(None);
-                sink.confirm();
+                sink.confirm_as_of(ago);
             }
             ReflectorEvent::Failed(error) => {
                 noting.failed(&*error);
@@ -160,9 +160,9 @@ where
                 noting.told(Some(&ObjectKey::new(&of, &name)));
                 sink.delete(&name);
             }
-            NamespaceEvent::Confirm => {
+            NamespaceEvent::Confirm(ago) => {
                 noting.told(None);
-                sink.confirm();
+                sink.confirm_as_of(ago);
             }
             NamespaceEvent::Failed(error) => {
                 noting.failed(&*error);

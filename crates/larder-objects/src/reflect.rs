@@ -15,6 +15,7 @@
 use crate::{FetchError, Object, ObjectKey};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Keeps copies of objects up to date: a list and a watch for each, or for a whole namespace ([`ReflectNamespace`]).
 ///
@@ -129,8 +130,8 @@ pub enum ReflectorEvent<O, E> {
     Set(Arc<O>),
     /// [`ReflectorSink::delete`].
     Delete,
-    /// [`ReflectorSink::confirm`].
-    Confirm,
+    /// [`ReflectorSink::confirm_as_of`], and how long ago that was.
+    Confirm(Duration),
     /// [`ReflectorSink::failed`].
     Failed(Arc<E>),
     /// [`ReflectorSink::went_back`].
@@ -150,7 +151,7 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
             Self::Replace(object) => write!(f, "Replace({})", if object.is_some() { "an object" } else { "nothing" }),
             Self::Set(_) => f.write_str("Set"),
             Self::Delete => f.write_str("Delete"),
-            Self::Confirm => f.write_str("Confirm"),
+            Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
             Self::WentBack { before, after } => write!(f, "WentBack({before} to {after})"),
         }
@@ -232,7 +233,12 @@ impl<O: Object, E: FetchError> ReflectorSink<O, E> {
     /// A watch that was opened from an old version after an outage confirms nothing yet: wait for its first event or
     /// bookmark, or better list again.
     pub fn confirm(&self) {
-        (self.tell)(ReflectorEvent::Confirm);
+        self.confirm_as_of(Duration::ZERO);
+    }
+
+    /// As [`confirm`](Self::confirm), where what shows it was that long ago: an answer's age counts from then.
+    pub fn confirm_as_of(&self, ago: Duration) {
+        (self.tell)(ReflectorEvent::Confirm(ago));
     }
 
     /// A list or watch failed, or its connection is silent: what is held counts as stale from now until the next
@@ -272,8 +278,8 @@ pub enum NamespaceEvent<O, E> {
     Set(String, Arc<O>),
     /// [`NamespaceSink::delete`].
     Delete(String),
-    /// [`NamespaceSink::confirm`].
-    Confirm,
+    /// [`NamespaceSink::confirm_as_of`], and how long ago that was.
+    Confirm(Duration),
     /// [`NamespaceSink::failed`].
     Failed(Arc<E>),
     /// [`NamespaceSink::went_back`].
@@ -292,7 +298,7 @@ impl<O, E: fmt::Debug> fmt::Debug for NamespaceEvent<O, E> {
             Self::Replace(objects) => write!(f, "Replace({} objects)", objects.len()),
             Self::Set(name, _) => write!(f, "Set({name})"),
             Self::Delete(name) => write!(f, "Delete({name})"),
-            Self::Confirm => f.write_str("Confirm"),
+            Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
             Self::WentBack { before, after } => write!(f, "WentBack({before} to {after})"),
         }
@@ -364,7 +370,12 @@ impl<O: Object, E: FetchError> NamespaceSink<O, E> {
 
     /// As [`ReflectorSink::confirm`], for all objects of the namespace.
     pub fn confirm(&self) {
-        (self.tell)(NamespaceEvent::Confirm);
+        self.confirm_as_of(Duration::ZERO);
+    }
+
+    /// As [`ReflectorSink::confirm_as_of`], for all objects of the namespace.
+    pub fn confirm_as_of(&self, ago: Duration) {
+        (self.tell)(NamespaceEvent::Confirm(ago));
     }
 
     /// As [`ReflectorSink::failed`], for all objects of the namespace.

@@ -74,7 +74,8 @@ impl Watched {
         let heard = self.liveness.heard();
         if heard > self.told {
             (self.told, self.silent) = (heard, false);
-            self.sink.confirm();
+            // As of when it was heard, and not of this look.
+            self.sink.confirm_as_of(self.liveness.silence());
         } else if !self.silent && self.liveness.silence() > patience {
             self.silent = true;
             let error: KubeError = client.late(&self.target, self.liveness.silence());

@@ -48,8 +48,12 @@ impl Sink {
         both!(self, sink => sink.listing());
     }
 
-    pub(super) fn confirm(&self) {
-        both!(self, sink => sink.confirm());
+    fn confirm(&self) {
+        self.confirm_as_of(Duration::ZERO);
+    }
+
+    pub(super) fn confirm_as_of(&self, ago: Duration) {
+        both!(self, sink => sink.confirm_as_of(ago));
     }
 
     pub(super) fn failed(&self, error: Arc<KubeError>) {

@@ -56,7 +56,7 @@ impl Follower {
                     known.fresh = true;
                 }
                 ReflectorEvent::Delete => (known.there, known.fresh) = (There::Nothing, true),
-                ReflectorEvent::Confirm => {
+                ReflectorEvent::Confirm(_) => {
                     known.fresh = true;
                     known.confirms += 1;
                 }

@@ -57,7 +57,7 @@ fn words(event: &Event) -> String {
         Event::Replace(Some(object)) => format!("replace: {}", object.resource_version()),
         Event::Set(object) => format!("set: {} of {}", object.resource_version(), object.uid()),
         Event::Delete => "delete".into(),
-        Event::Confirm => "confirm".into(),
+        Event::Confirm(_) => "confirm".into(),
         Event::Failed(error) => format!("failed: {}", larder_objects::FetchError::class(&**error)),
         Event::WentBack { before, after } => format!("went back: {before} to {after}"),
         _ => "unknown".into(),
@@ -503,7 +503,7 @@ async fn a_namespace_is_reflected_by_one_watch() {
         NamespaceEvent::Replace(all),
         NamespaceEvent::Set(set, _),
         NamespaceEvent::Delete(deleted),
-        NamespaceEvent::Confirm,
+        NamespaceEvent::Confirm(_),
     ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b"));
     assert!(fake.paths()[0].starts_with("/api/v1/namespaces/web/secrets?watch=true&"), "{:?}", fake.paths());
 }

@@ -1,7 +1,7 @@
 //! What reflectors tell.
 
 use super::copy::Copy;
-use super::item::{Failing, Link, Pulse, Watch};
+use super::item::{Failing, Link, Pulse, Watch, before};
 use super::{AfterOf, Copies, ItemOf, Rules, Shard, count};
 use crate::{Fetch, ObjectKey, Reflect, ReflectorEvent};
 use larder_clock::{Clock, Timestamp};
@@ -23,9 +23,11 @@ where
         base: Timestamp,
         event: ReflectorEvent<F::Object, F::Error>,
     ) {
-        if matches!(event, ReflectorEvent::Confirm) && pulse.is_quiet() {
+        if let ReflectorEvent::Confirm(ago) = event
+            && pulse.is_quiet()
+        {
             // A pulse that no reader looks at any more may beat on.
-            pulse.beat(base, self.clock.now());
+            pulse.beat(base, before(self.clock.now(), ago));
             return;
         }
         self.change(key.namespace(), |shard, after| {
@@ -54,7 +56,7 @@ where
                     after.objects.extend(copy.set(None, moment));
                     (link.synced, link.failing) = (true, None);
                 }
-                ReflectorEvent::Confirm => confirm(copy, link, base, moment.at),
+                ReflectorEvent::Confirm(ago) => confirm(copy, link, base, before(moment.at, ago)),
                 ReflectorEvent::Failed(error) => fail(link, error, moment.at),
                 ReflectorEvent::WentBack { .. } => {
                     count(&self.counts.went_back);

@@ -52,6 +52,11 @@ pub(super) struct Pulse {
     quiet: AtomicBool,
 }
 
+/// A time before another.
+pub(super) fn before(at: Timestamp, ago: Duration) -> Timestamp {
+    at.saturating_add_nanos(i128::try_from(ago.as_nanos()).map_or(i128::MIN, |nanos| -nanos))
+}
+
 /// A time as nanoseconds after `base`, in 64 bits: within 292 years of it, and at those limits beyond.
 pub(super) fn offset(base: Timestamp, at: Timestamp) -> i64 {
     let nanos = at.as_nanos().saturating_sub(base.as_nanos());
@@ -65,7 +70,7 @@ impl Pulse {
 
     pub(super) fn beat(&self, base: Timestamp, at: Timestamp) {
         // The time stands for itself. What a reader finds published was published before it can find it, by the map.
-        self.at.store(offset(base, at), Ordering::Relaxed);
+        self.at.fetch_max(offset(base, at), Ordering::Relaxed);
     }
 
     pub(super) fn at(&self, base: Timestamp) -> Option<Timestamp> {

@@ -1,6 +1,6 @@
 //! One watch for a whole namespace: when it takes the place of those of its objects, what it tells, and when it ends.
 
-use super::item::{Link, Pulse, Watch};
+use super::item::{Link, Pulse, Watch, before};
 use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count, events};
 use crate::{Fetch, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace};
 use foldhash::fast::RandomState;
@@ -229,15 +229,17 @@ where
         pulse: &Pulse,
         event: NamespaceEvent<F::Object, F::Error>,
     ) {
-        if matches!(event, NamespaceEvent::Confirm) && pulse.is_quiet() {
-            pulse.beat(self.base, self.clock.now());
+        if let NamespaceEvent::Confirm(ago) = event
+            && pulse.is_quiet()
+        {
+            pulse.beat(self.base, before(self.clock.now(), ago));
             return;
         }
         self.change(namespace, |shard, after| {
             let moment = self.moment(shard);
             let Some(Linked { link, names, items }) = linked(shard, namespace, generation) else { return };
             let was_healthy = link.is_healthy();
-            let mut only = None;
+            let (mut only, mut at) = (None, moment.at);
             match event {
                 NamespaceEvent::Listing => {
                     link.listed = moment.stamp;
@@ -266,7 +268,8 @@ where
                     after.objects.extend(set(items, namespace, &name, None, moment));
                     only = Some(name);
                 }
-                NamespaceEvent::Confirm => {
+                NamespaceEvent::Confirm(ago) => {
+                    at = before(at, ago);
                     link.failing = None;
                     of_namespace(items, namespace).for_each(|(_, item)| item.copy.caught_up());
                 }
@@ -278,7 +281,7 @@ where
             }
             if link.is_healthy() {
                 // All that happened before has been delivered.
-                link.pulse.beat(self.base, moment.at);
+                link.pulse.beat(self.base, at);
             }
             let mut ahead = false;
             for (key, item) in of_namespace(items, namespace) {

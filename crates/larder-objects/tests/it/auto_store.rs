@@ -378,6 +378,20 @@ fn rule_3_the_watches_of_single_objects_end_when_that_of_the_namespace_has_synce
 }
 
 #[test]
+fn what_confirms_a_namespace_may_be_some_time_ago() {
+    let mut world = watched_namespace();
+    let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+    let sink = world.source.namespaces()[0].sink.clone();
+    world.advance(10);
+    sink.confirm_as_of(Duration::from_secs(3));
+    assert_eq!(world.get("b").freshness().unwrap().confirmed_at, at(7));
+    sink.failed(Arc::new(Failure::Status(503)));
+    world.advance(5);
+    sink.confirm_as_of(Duration::from_secs(1));
+    assert_eq!(world.get("b").freshness().unwrap().confirmed_at, at(14));
+}
+
+#[test]
 fn rule_3_a_namespaces_watch_ends_when_nobody_reads_when_few_refer_and_when_it_fails_for_long() {
     let world = watched_namespace();
     world.advance(61);

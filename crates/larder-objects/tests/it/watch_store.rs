@@ -284,6 +284,26 @@ fn lesson_3_while_the_reflector_fails_readers_get_the_last_known_with_its_age() 
 }
 
 #[test]
+fn an_age_counts_from_what_confirmed_it_and_not_from_when_that_was_told() {
+    let mut world = synced();
+    let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+    let confirmed_at = |world: &mut World<Watching>| world.get("name").freshness().unwrap().confirmed_at;
+    let sink = world.source.sink();
+    world.advance(10);
+    sink.confirm_as_of(Duration::from_secs(3));
+    assert_eq!(confirmed_at(&mut world), at(7));
+    sink.confirm_as_of(Duration::from_secs(5));
+    assert_eq!(confirmed_at(&mut world), at(7), "what is older confirms nothing");
+    sink.confirm_as_of(Duration::MAX);
+    assert_eq!(confirmed_at(&mut world), at(7));
+    // So it is where there is more to do than to note the time.
+    sink.failed(Arc::new(UNAVAILABLE));
+    world.advance(10);
+    sink.confirm_as_of(Duration::from_secs(2));
+    assert_eq!((world.get("name").fresh(), confirmed_at(&mut world)), (1, at(18)));
+}
+
+#[test]
 fn lesson_5_an_immutable_object_created_again_is_another_object() {
     let mut world = world();
     world.source.sink().replace(Some(immutable(1, "first")));

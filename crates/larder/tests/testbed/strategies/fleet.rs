@@ -32,9 +32,9 @@ const STRATEGIES: [&str; 4] = ["direct", "ttl", "watch", "auto"];
 pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// How often the reader reads everything.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
-/// How late a confirmation may come after what it confirms: `Age` is in whole seconds, a read that the API server's cache
-/// may answer is as old as that, and whether the connection of a watch was heard is looked at twice in five seconds.
-const ALLOWANCE: Duration = Duration::from_secs(5);
+/// How late a confirmation may come after what it confirms: `Age` is in whole seconds, and a read that the API server's cache
+/// may answer is as old as that.
+const ALLOWANCE: Duration = Duration::from_secs(3);
 
 /// One of the objects. Its value is a number, which every update raises by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
