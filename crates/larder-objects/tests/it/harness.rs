@@ -1,5 +1,6 @@
-//! A server that answers when and what the test says, and an executor that polls only readers that were woken.
+//! A server that answers when and what the test says.
 
+use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     Fetch, FetchError, Freshness, GetError, Object, ObjectKey, PodIdentity, PodObjects, Read, ReadKind, Reference,
@@ -7,9 +8,8 @@ use larder_objects::{
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 /// An object: a version, and contents that tell one from another of the same version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,29 +228,13 @@ impl References<Pod> for PodRefs {
 
 pub(crate) type Larder = PodObjects<TtlStore<Server, VirtualClock, Annotation>, PodRefs>;
 
-/// Set when a reader is woken.
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        // A single thread runs the test.
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-struct Reader {
-    future: Pin<Box<dyn Future<Output = Answer>>>,
-    woken: Arc<Woken>,
-}
-
 /// The caches with their surroundings, and the readers that wait.
 pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) clock: VirtualClock,
     pub(crate) ttl: Annotation,
     pub(crate) larder: Arc<Larder>,
-    readers: BTreeMap<usize, Reader>,
-    next: usize,
+    readers: Readers<Answer>,
 }
 
 impl World {
@@ -260,7 +244,7 @@ impl World {
         let clock = VirtualClock::new(Timestamp::ZERO);
         let store = TtlStore::new(server.clone(), clock.clone(), ttl.clone(), default_ttl);
         let larder = Arc::new(PodObjects::new(store, PodRefs));
-        Self { server, clock, ttl, larder, readers: BTreeMap::new(), next: 0 }
+        Self { server, clock, ttl, larder, readers: Readers::new() }
     }
 
     pub(crate) fn add_reference(&self, namespace: &str, name: &str) {
@@ -280,21 +264,17 @@ impl World {
     pub(crate) fn begin(&mut self, namespace: &str, name: &str) -> usize {
         let larder = Arc::clone(&self.larder);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let future = Box::pin(async move { larder.get_object(&namespace, &name).await.into() });
-        let id = self.next;
-        self.next += 1;
-        self.readers.insert(id, Reader { future, woken: Arc::new(Woken(AtomicBool::new(true))) });
-        id
+        self.readers.begin(async move { larder.get_object(&namespace, &name).await.into() })
     }
 
     /// A reader goes away.
     pub(crate) fn drop_reader(&mut self, id: usize) {
-        self.readers.remove(&id);
+        self.readers.drop(id);
     }
 
     /// The readers that wait.
     pub(crate) fn waiting(&self) -> Vec<usize> {
-        self.readers.keys().copied().collect()
+        self.readers.waiting()
     }
 
     /// Polls readers that were woken until none is; `pick` chooses among those that are. The answers by reader.
@@ -303,32 +283,8 @@ impl World {
     }
 
     /// As [`run_with`](Self::run_with), for that many polls at most.
-    pub(crate) fn poll_at_most(
-        &mut self,
-        polls: usize,
-        mut pick: impl FnMut(usize) -> usize,
-    ) -> BTreeMap<usize, Answer> {
-        let mut answers = BTreeMap::new();
-        for _ in 0..polls {
-            let woken: Vec<usize> = self
-                .readers
-                .iter()
-                .filter(|(_, reader)| reader.woken.0.load(Ordering::Relaxed))
-                .map(|(&id, _)| id)
-                .collect();
-            if woken.is_empty() {
-                break;
-            }
-            let id = woken[pick(woken.len())];
-            let reader = self.readers.get_mut(&id).unwrap();
-            reader.woken.0.store(false, Ordering::Relaxed);
-            let waker = Waker::from(Arc::clone(&reader.woken));
-            if let Poll::Ready(answer) = reader.future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.readers.remove(&id);
-                answers.insert(id, answer);
-            }
-        }
-        answers
+    pub(crate) fn poll_at_most(&mut self, polls: usize, pick: impl FnMut(usize) -> usize) -> BTreeMap<usize, Answer> {
+        self.readers.run(polls, pick)
     }
 
     /// Polls readers that were woken until none is, the earliest first.

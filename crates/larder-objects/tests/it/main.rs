@@ -1,7 +1,8 @@
 //! The object caches against a naive model, against the scenarios of the kubelet's own tests, and under every
 //! interleaving that shuttle tries.
 //!
-//! - [`harness`]: a server whose every answer the test gives, and an executor that polls only who was woken
+//! - [`harness`]: a server whose every answer the test gives
+//! - [`readers`]: an executor that polls only who was woken
 //! - [`model`]: the caches as design and documentation describe them, with no regard to speed
 //! - [`state_machine`]: random operations on both
 //! - [`ttl_store`]: what the documentation promises, one test a promise
@@ -31,6 +32,8 @@ mod kubelet_scenarios;
 mod model;
 #[cfg(all(not(shuttle), feature = "k8s"))]
 mod pod_references;
+#[cfg(not(shuttle))]
+mod readers;
 #[cfg(not(shuttle))]
 mod source;
 #[cfg(not(shuttle))]

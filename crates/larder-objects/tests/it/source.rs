@@ -1,7 +1,7 @@
-//! A source that does as the test says: reflectors whose every event the test gives, and fetches that it answers; and an
-//! executor that polls only readers that were woken.
+//! A source that does as the test says: reflectors whose every event the test gives, and fetches that it answers.
 
 use crate::harness::Failure;
+use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceSink, Object,
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// An object.
@@ -308,21 +308,6 @@ impl ReflectNamespace for Source {
     }
 }
 
-/// Set when a reader is woken.
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        // A single thread runs the test.
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-struct Reader {
-    future: Pin<Box<dyn Future<Output = Answer>>>,
-    woken: Arc<Woken>,
-}
-
 pub(crate) type Watching = WatchStore<Source, Source, VirtualClock>;
 pub(crate) type Adapting = AutoStore<Source, Source, VirtualClock, DefaultTtl>;
 
@@ -331,8 +316,7 @@ pub(crate) struct World<S> {
     pub(crate) source: Source,
     pub(crate) clock: VirtualClock,
     pub(crate) store: Arc<S>,
-    readers: BTreeMap<usize, Reader>,
-    next: usize,
+    readers: Readers<Answer>,
 }
 
 /// The longest that an object may go unread in these tests until its watch stops.
@@ -370,7 +354,7 @@ impl<S: Store<Object = Doc, Error = Failure>> World<S> {
     fn new(store: impl FnOnce(Source, VirtualClock) -> S) -> Self {
         let (source, clock) = (Source::default(), VirtualClock::new(Timestamp::ZERO));
         let store = Arc::new(store(source.clone(), clock.clone()));
-        Self { source, clock, store, readers: BTreeMap::new(), next: 0 }
+        Self { source, clock, store, readers: Readers::new() }
     }
 
     pub(crate) fn advance(&self, seconds: u64) {
@@ -381,37 +365,22 @@ impl<S: Store<Object = Doc, Error = Failure>> World<S> {
     pub(crate) fn begin(&mut self, namespace: &str, name: &str) -> usize {
         let store = Arc::clone(&self.store);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
-        let future = Box::pin(async move { store.get(&namespace, &name).await.into() });
-        let id = self.next;
-        self.next += 1;
-        self.readers.insert(id, Reader { future, woken: Arc::new(Woken(AtomicBool::new(true))) });
-        id
+        self.readers.begin(async move { store.get(&namespace, &name).await.into() })
     }
 
     /// A reader goes away.
     pub(crate) fn drop_reader(&mut self, id: usize) {
-        self.readers.remove(&id);
+        self.readers.drop(id);
     }
 
     /// The readers that wait.
     pub(crate) fn waiting(&self) -> Vec<usize> {
-        self.readers.keys().copied().collect()
+        self.readers.waiting()
     }
 
     /// Polls readers that were woken until none is, the earliest first. The answers by reader.
     pub(crate) fn run(&mut self) -> BTreeMap<usize, Answer> {
-        let mut answers = BTreeMap::new();
-        loop {
-            let woken = self.readers.iter().find(|(_, reader)| reader.woken.0.load(Ordering::Relaxed));
-            let Some((&id, _)) = woken else { return answers };
-            let reader = self.readers.get_mut(&id).unwrap();
-            reader.woken.0.store(false, Ordering::Relaxed);
-            let waker = Waker::from(Arc::clone(&reader.woken));
-            if let Poll::Ready(answer) = reader.future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                self.readers.remove(&id);
-                answers.insert(id, answer);
-            }
-        }
+        self.readers.run(usize::MAX, |_| 0)
     }
 
     /// A read that is answered without anything more happening.
