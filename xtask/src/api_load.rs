@@ -18,18 +18,14 @@ pub(crate) struct Arguments {
 
 /// Builds and measures; the exit code is the measuring program's.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let larder = ["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"];
-    // The tables alone stand on standard output.
-    shell::output(shell::cargo().args(larder))?;
+    let larder = shell::released_larder()?;
     let kubelet = checkout::target().join("oracle").join("apiload");
     let mut go = shell::program_in(Path::new("go"), &checkout::root().join("oracle"));
     go.args(["build", "-o"]).arg(&kubelet).arg("./apiload").env("GOTOOLCHAIN", "local");
     shell::output(&mut go)?;
     let mut measure = shell::cargo();
     measure.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--bin", "api-load", "--"]);
-    measure.arg("--larder").arg(checkout::target().join("release/larder"));
+    measure.arg("--larder").arg(larder);
     measure.arg("--kubelet").arg(kubelet).args(&arguments.arguments);
-    let status = measure.status()?;
-    // Its message says what is wrong; a second one from here would only hide it.
-    std::process::exit(status.code().unwrap_or(1))
+    shell::hand_over(&mut measure)
 }

@@ -2,7 +2,7 @@
 //!
 //! That program is the testbed's (`testbed/src/bin/exit-latency.rs`), which has the clients that it takes.
 
-use crate::{checkout, shell};
+use crate::shell;
 use anyhow::Result;
 
 /// What to measure.
@@ -18,16 +18,13 @@ pub(crate) struct Arguments {
 
 /// Builds and measures; the exit code is the measuring program's.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let larder = ["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"];
-    shell::run(shell::cargo().args(larder))?;
+    let larder = shell::released_larder()?;
     let mut measure = shell::cargo();
     measure.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--bin", "exit-latency", "--"]);
-    measure.arg("--larder").arg(checkout::target().join("release/larder"));
+    measure.arg("--larder").arg(larder);
     measure.args(["--exits", &arguments.exits.to_string()]);
     if arguments.check {
         measure.arg("--check");
     }
-    let status = measure.status()?;
-    // Its message says what is wrong; a second one from here would only hide it.
-    std::process::exit(status.code().unwrap_or(1))
+    shell::hand_over(&mut measure)
 }

@@ -35,7 +35,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.check {
         measure.arg("--check");
     }
-    let status = measure.status()?;
-    // Its message says what is wrong; a second one from here would only hide it.
-    std::process::exit(status.code().unwrap_or(1))
+    shell::hand_over(&mut measure)
 }

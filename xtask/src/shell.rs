@@ -2,7 +2,7 @@
 
 use crate::checkout;
 use anyhow::{Context as _, Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// cargo, as this command was started by it, in the checkout.
@@ -57,4 +57,17 @@ fn quote(word: &str) -> String {
     } else {
         word.to_owned()
     }
+}
+
+/// Lets a program have the last word: its output is the answer, and its exit code this program's.
+pub(crate) fn hand_over(program: &mut Command) -> Result<()> {
+    let status = program.status().with_context(|| format!("start `{}`", describe(program)))?;
+    // Its message says what is wrong; a second one from here would only hide it.
+    std::process::exit(status.code().unwrap_or(1))
+}
+
+/// Builds larder in release mode; where the binary is. Nothing is printed to standard output, which is a table's.
+pub(crate) fn released_larder() -> Result<PathBuf> {
+    output(cargo().args(["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"]))?;
+    Ok(checkout::target().join("release").join("larder"))
 }
