@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
     kubeconfig: Option<PathBuf>,
     /// The kubeconfig's context [default: its current one]
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    #[arg(long, value_name = "NAME", conflicts_with = "manifests")]
     context: Option<String>,
     /// Do without a cluster: read pods, Secrets and ConfigMaps from the manifests in this directory
     #[arg(long, value_name = "DIR")]

@@ -60,7 +60,7 @@ fn what_makes_no_sense_is_refused() {
         ("larder wait pod web --for=state=delete", ErrorKind::ValueValidation),
         ("larder wait pod web --for=exited --timeout=-1s", ErrorKind::ValueValidation),
         ("larder run --kubeconfig k --manifests m", ErrorKind::ArgumentConflict),
-        ("larder run --context c", ErrorKind::MissingRequiredArgument),
+        ("larder run --context c --manifests m", ErrorKind::ArgumentConflict),
         ("larder run --metrics-address nowhere", ErrorKind::ValueValidation),
         ("larder run --log-format xml", ErrorKind::InvalidValue),
         ("larder completion tcsh", ErrorKind::InvalidValue),

@@ -126,8 +126,11 @@ impl Settings {
             (Some(_), Some(_)) => {
                 anyhow::bail!("settings kubeconfig and manifests: only one of them can be the source of pods")
             }
-            (Some(dir), None) => Cluster::Manifests(dir),
             (None, Some(path)) => Cluster::Kubeconfig { path, context: self.context },
+            (_, None) if self.context.is_some() => {
+                anyhow::bail!("setting context: it is a kubeconfig's: name that too, with --kubeconfig or in the file")
+            }
+            (Some(dir), None) => Cluster::Manifests(dir),
             (None, None) if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
             (None, None) => anyhow::bail!(
                 "no source of pods: name a kubeconfig with --kubeconfig, or a directory of manifests with --manifests (in a \

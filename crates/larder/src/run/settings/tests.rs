@@ -86,6 +86,10 @@ limits:
     assert!(config.pleg.independent_pods, "what the file does not have is the daemon's, not the kubelet's");
     assert_eq!(serve.limits.connections, 7);
 
+    let (config, _) = options(text, "larder run --context other").unwrap();
+    let path = "/etc/kubernetes/kubelet.conf".into();
+    assert_eq!(config.cluster, Cluster::Kubeconfig { path, context: Some("other".to_owned()) });
+
     let flags = "larder run --manifests m --default-ttl 1s --node-name other --change-detection ttl";
     let (config, _) = options(text, flags).unwrap();
     assert_eq!(config.change_detection, ChangeDetection::both(Strategy::Ttl));
@@ -132,6 +136,9 @@ fn a_setting_that_cannot_be_used_is_named() {
     for (text, line, names) in [
         ("", "larder run --manifests m --node-name Edge_1", ["node_name", "Edge_1"]),
         ("kubeconfig: k\nmanifests: m\n", "larder run --node-name n", ["kubeconfig", "manifests"]),
+        ("", "larder run --context c --node-name n", ["context", "--kubeconfig"]),
+        ("manifests: m\ncontext: c\n", "larder run --node-name n", ["context", "--kubeconfig"]),
+        ("limits: {connections: 0}", "larder run --manifests m --node-name n", ["limits", "connections"]),
         ("kube: {pageSize: 0}", "larder run --manifests m --node-name n", ["kube", "page_size"]),
         ("pleg: {relistPeriod: 0s}", "larder run --manifests m --node-name n", ["pleg", "relist_period"]),
     ] {
