@@ -42,6 +42,11 @@
 //! pod, and what it says besides is not believed, so that there is one writer and one truth. Its reader waits for nothing.
 //! What is lost with a stream is counted and made up for by a relist of all pods.
 //!
+//! With [`PlegOptions::independent_pods`] and [`PlegOptions::keep_unchanged`], the runtime is asked for the container that an
+//! event is of beside the lists of its pod, since lists take longer. If its state has changed, it is in its pod's entry at
+//! once; the entry stays as old as all of the pod is known, so that what waits for a newer one waits for the lists.
+//! Subscribers are told with the lists. Where these then say something else of the container, all of the pod is inspected.
+//!
 //! # Limits
 //!
 //! - The runtime's calls end by the runtime's own deadlines; a call that hangs holds up the relist until then, unless

@@ -39,7 +39,9 @@ pub struct PlegOptions {
     /// the addresses of before are forgotten with the status.
     pub keep_last_status: bool,
     /// Whether the inspection of a pod that differs from before asks the runtime only for what can have changed; see
-    /// [`Runtime::pod_status_since`](crate::Runtime::pod_status_since). Default no: everything is asked for.
+    /// [`Runtime::pod_status_since`](crate::Runtime::pod_status_since). With [`independent_pods`](Self::independent_pods) the
+    /// container that an event is of is asked for beside the list; see the [crate's documentation](crate#events-of-the-runtime).
+    /// Default no: everything is asked for.
     pub keep_unchanged: bool,
     /// Whether [`run`](crate::Pleg::run) brings each pod up to date on its own, so that one whose inspection hangs or fails
     /// holds back its own waits only: inspections go on beside listings, and a listing confirms at once every pod that it

@@ -3,14 +3,18 @@
 //! Listings come one after the other; the inspections that they call for go on beside them. What an inspection gives
 //! carries the time at which its listing began. When it has ended, the pod is compared with its latest listing: the same,
 //! and it is known as of that one; different, and it is inspected once more.
+//!
+//! The container that an event is of is asked for beside the list of its pod. If its status is there first, it is put into
+//! the pod's entry at once, which stays as old as the whole pod is known: who waits for the change has it, who waits for
+//! something newer waits for the list.
 
 use super::{EarlyStatus, Pleg, name_of};
 use crate::error::RuntimeError;
-use crate::pod::RuntimePod;
+use crate::pod::{ContainerState, RuntimePod};
 use crate::queue::{Asked, Request};
 use crate::records::{Inspection, Plan, Standing, is_alike};
 use crate::runtime::Runtime;
-use crate::status::PodStatus;
+use crate::status::{ContainerStatus, PodStatus};
 use futures_util::future::{BoxFuture, Either, FutureExt, OptionFuture, ready, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
@@ -29,7 +33,29 @@ type Outcome = (Inspection, Result<PodStatus, RuntimeError>);
 /// A listing that has been answered.
 enum Listed<'p> {
     All(Timestamp, Result<Vec<RuntimePod>, RuntimeError>),
-    Pod(PodUid, Asked, Timestamp, Result<Option<RuntimePod>, RuntimeError>, Option<EarlyStatus<'p>>),
+    Pod(ListedPod<'p>),
+}
+
+struct ListedPod<'p> {
+    uid: PodUid,
+    asked: Asked,
+    began: Timestamp,
+    answer: Result<Option<RuntimePod>, RuntimeError>,
+    early: Option<EarlyStatus<'p>>,
+    /// What is in the pod's entry ahead of the list.
+    ahead: Option<Ahead>,
+}
+
+/// A container whose status was written before the list of its pod was there.
+struct Ahead {
+    id: String,
+    state: ContainerState,
+}
+
+impl Ahead {
+    fn is_confirmed_by(&self, pod: &RuntimePod) -> bool {
+        pod.containers.iter().any(|container| container.id == self.id && container.state == self.state)
+    }
 }
 
 /// What is under way. Every map and set here has at most one entry for each pod that there is or is being inspected.
@@ -106,7 +132,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                         self.counters.pod_relists_skipped.add();
                         self.note_event(&mut work, &uid, &asked);
                     }
-                    Request::Pod(uid, asked) => listing = Some(self.list_pod(uid, asked).boxed()),
+                    Request::Pod(uid, asked) => {
+                        // What is to come of an inspection may be older than the container's status.
+                        let may_write = !work.is_behind(&uid);
+                        listing = Some(self.list_pod(uid, asked, may_write).boxed());
+                    }
                 },
             }
         }
@@ -127,22 +157,50 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         Listed::All(began, answer)
     }
 
-    async fn list_pod(&self, uid: PodUid, asked: Asked) -> Listed<'_> {
+    async fn list_pod(&self, uid: PodUid, mut asked: Asked, may_write: bool) -> Listed<'_> {
         let _turn = self.turn.acquire().await;
         let began = self.clock.now();
-        let (answer, early) = {
+        let (answer, early, ahead) = {
             let listing = pin!(self.runtime.pod(&uid));
             match self.early_status(&uid, &asked) {
-                None => (listing.await, None),
+                None => (listing.await, None, None),
                 // The list does not wait for it; the inspection that the list calls for does.
                 Some(early) => match select(listing, early).await {
-                    Either::Left((answer, early)) => (answer, Some(early)),
-                    Either::Right((status, listing)) => (listing.await, Some(ready(status).boxed())),
+                    Either::Left((answer, early)) => (answer, Some(early), None),
+                    Either::Right((status, listing)) => {
+                        let ahead =
+                            status.as_ref().filter(|_| may_write).and_then(|status| self.write_ahead(&uid, status));
+                        // Where more was asked for than this, the list answers.
+                        let last = asked.last;
+                        if let Some(event) = asked.event.take_if(|event| ahead.is_some() && *event == last) {
+                            self.observer.event_answered(self.clock.now().saturating_duration_since(event));
+                        }
+                        (listing.await, Some(ready(status).boxed()), ahead)
+                    }
                 },
             }
         };
         self.observer.pod_relist_duration(self.clock.now().saturating_duration_since(began));
-        Listed::Pod(uid, asked, began, answer, early)
+        Listed::Pod(ListedPod { uid, asked, began, answer, early, ahead })
+    }
+
+    /// Puts the status of a container that has changed into its pod's entry, before the pod has been listed. The entry is
+    /// then as of the time that all of the pod was known at last, and no newer.
+    fn write_ahead(&self, uid: &PodUid, early: &ContainerStatus) -> Option<Ahead> {
+        let (entry, times) = self.reader.get_with_times(uid);
+        let status = entry.status().filter(|_| entry.error().is_none())?;
+        let at = status.containers.iter().position(|known| known.id == early.id)?;
+        if status.containers[at].state == early.state {
+            return None;
+        }
+        // The runtime was asked after the time of a listing was read: that much newer is what it said.
+        let known = times.modified?.saturating_add_nanos(1).max(times.latest()?);
+        let mut status = PodStatus::clone(status);
+        status.containers[at] = early.clone();
+        self.writer.set(uid, Some(Arc::new(status)), None, known);
+        // Fails only when nobody watches.
+        let _ = self.writes.send(uid.clone());
+        Some(Ahead { id: early.id.id.clone(), state: early.state })
     }
 
     /// Asks for the status of the container that an event says has changed, if it is one of the pod's.
@@ -172,7 +230,22 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.move_global_time(work);
             }
             Listed::All(_, Err(error)) => self.note_failed_listing(error),
-            Listed::Pod(uid, asked, began, Ok(pod), early) => {
+            Listed::Pod(listed) => self.take_pod(work, places, listed),
+        }
+    }
+
+    fn take_pod<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: ListedPod<'p>) {
+        let ListedPod { uid, asked, began, answer, early, ahead } = listed;
+        let is_confirmed = |ahead: &Ahead| {
+            let pod = answer.as_ref().ok().and_then(Option::as_ref);
+            pod.is_some_and(|pod| ahead.is_confirmed_by(pod))
+        };
+        if ahead.as_ref().is_some_and(|ahead| !is_confirmed(ahead)) {
+            // The list tells of another state, or of none: whichever is true is found out by looking at all of the pod.
+            self.records.lock().request(&uid);
+        }
+        match answer {
+            Ok(pod) => {
                 self.counters.pod_relists.add();
                 let plan = self.records.lock().list_one(&uid, pod, began);
                 work.held.remove(&uid);
@@ -182,7 +255,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 }
                 self.note_event(work, &uid, &asked);
             }
-            Listed::Pod(uid, _, _, Err(error), _) => {
+            Err(error) => {
                 self.note_failed_pod(&uid, &error);
                 self.counters.pod_relists_failed.add();
             }

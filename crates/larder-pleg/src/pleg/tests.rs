@@ -1,5 +1,6 @@
 //! The PLEG, with a runtime of a few maps.
 
+mod ahead;
 mod apart;
 mod evented;
 mod fake;

@@ -17,6 +17,7 @@ pub(super) enum Called {
     Pods,
     Pod(PodUid),
     Status(PodUid),
+    Container(String),
 }
 
 type Hook = Box<dyn Fn(&Called) + Send>;
@@ -26,6 +27,8 @@ type Latency = Box<dyn Fn(&Called) -> Duration + Send>;
 struct State {
     pods: Vec<RuntimePod>,
     ips: HashMap<PodUid, Vec<String>>,
+    /// What a container's own status says where that is not what the lists say.
+    contradicted: HashMap<String, ContainerState>,
     failing: HashSet<Option<PodUid>>,
     hanging: HashSet<Option<PodUid>>,
     called: Vec<Called>,
@@ -57,6 +60,11 @@ impl FakeRuntime {
     /// The addresses of the pod.
     pub(super) fn set_ips(&self, uid: &str, ips: &[&str]) {
         self.state.lock().ips.insert(uid.into(), ips.iter().map(ToString::to_string).collect());
+    }
+
+    /// Has the status of a container, asked for on its own, say something else than the lists.
+    pub(super) fn contradict(&self, container: &str, state: ContainerState) {
+        self.state.lock().contradicted.insert(container.into(), state);
     }
 
     /// Whether inspections of the pod fail; without a pod, whether lists do.
@@ -190,6 +198,20 @@ impl Runtime for FakeRuntime {
         self.begin(Called::Status(pod.uid.clone()), Some(&pod.uid)).await?;
         let ips = self.state.lock().ips.get(&pod.uid).cloned().unwrap_or_default();
         Ok(status_of(pod, ips))
+    }
+
+    async fn container_status(
+        &self,
+        pod: &RuntimePod,
+        container: &RuntimeContainer,
+    ) -> Result<Option<ContainerStatus>, RuntimeError> {
+        // Answers whatever the inspections of its pod do.
+        self.begin(Called::Container(container.id.clone()), Some(&container.id.as_str().into())).await?;
+        let contradicted = self.state.lock().contradicted.get(&container.id).copied();
+        let status = self
+            .truth(&pod.uid)
+            .and_then(|status| status.containers.into_iter().find(|status| status.id.id == container.id));
+        Ok(status.map(|status| ContainerStatus { state: contradicted.unwrap_or(status.state), ..status }))
     }
 }
 

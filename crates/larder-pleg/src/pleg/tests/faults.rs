@@ -101,10 +101,12 @@ async fn run(steps: Vec<Step>, concurrency: usize) {
     assert_eq!(bench.take_events(), []);
 }
 
-/// The same with the loop that brings each pod up to date on its own, events included: some come, some are lost.
-async fn run_loop(steps: Vec<Step>, tells: Vec<bool>) {
+/// The same with the loop that brings each pod up to date on its own, events included: some come, of a container or of none,
+/// some are lost.
+async fn run_loop(steps: Vec<Step>, tells: Vec<Option<usize>>, keep_unchanged: bool) {
     let options = PlegOptions {
         independent_pods: true,
+        keep_unchanged,
         inspection_concurrency: NonZeroUsize::new(2).unwrap(),
         inspection_deadline: Some(Duration::from_secs(10)),
         ..PlegOptions::default()
@@ -116,9 +118,9 @@ async fn run_loop(steps: Vec<Step>, tells: Vec<bool>) {
     let token = cancel.clone();
     let task = tokio::spawn(async move { pleg.run(token).await });
     let mut readdressed = BTreeSet::new();
-    for (step, tell) in steps.into_iter().zip(tells.into_iter().chain(std::iter::repeat(true))) {
+    for (step, tell) in steps.into_iter().zip(tells) {
         let touched = match &step {
-            Step::Set(n, _) => Some(uid(*n)),
+            Step::Set(n, _) => Some(*n),
             _ => None,
         };
         match step {
@@ -133,8 +135,9 @@ async fn run_loop(steps: Vec<Step>, tells: Vec<bool>) {
             Step::Relist(polls) => tokio::time::sleep(period * u32::try_from(polls.unwrap_or(1)).unwrap()).await,
             Step::RelistPod(n) => bench.pleg.request_relist(uid(n).as_str().into()),
         }
-        if let Some(uid) = touched.filter(|_| tell) {
-            bench.pleg.queue.push_event(uid.as_str().into(), bench.pleg.clock.now(), None);
+        if let (Some(n), Some(m)) = (touched, tell) {
+            let container = (m < CONTAINERS).then(|| format!("c{n}-{m}"));
+            bench.pleg.queue.push_event(uid(n).as_str().into(), bench.pleg.clock.now(), container);
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -250,9 +253,10 @@ proptest! {
     #[test]
     fn the_loop_that_keeps_pods_apart_is_as_true_with_events_and_without(
         steps in prop::collection::vec(step(), 0..40),
-        tells in prop::collection::vec(any::<bool>(), 40),
+        tells in prop::collection::vec(prop::option::of(0..=CONTAINERS), 40),
+        keep_unchanged in any::<bool>(),
     ) {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        tokio.block_on(run_loop(steps, tells));
+        tokio.block_on(run_loop(steps, tells, keep_unchanged));
     }
 }

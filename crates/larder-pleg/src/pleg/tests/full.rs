@@ -40,7 +40,7 @@ fn latency(n: u32) -> Duration {
 fn set_latencies(it: &Loop) {
     it.bench.runtime.set_latency(|call| match call {
         Called::Pods => LIST,
-        Called::Pod(_) => LIST_OF_ONE,
+        Called::Pod(_) | Called::Container(_) => LIST_OF_ONE,
         Called::Status(uid) => latency(uid.to_string().trim_start_matches("pod").parse().unwrap()),
     });
 }
