@@ -400,3 +400,6 @@ impl<O, E> fmt::Debug for NamespaceSink<O, E> {
         f.debug_struct("NamespaceSink").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,21 @@ fn watched_namespace() -> World<Adapting> {
 }
 
 #[test]
+fn what_is_printed_tells_nothing_of_the_objects() {
+    let world = watched_namespace();
+    assert_eq!(format!("{:?}", world.store), "AutoStore { .. }");
+    assert_eq!(format!("{:?}", world.source.namespaces()[0].sink), "NamespaceSink { .. }");
+}
+
+#[test]
+fn what_is_held_is_told_without_asking_anybody() {
+    let world = watched_namespace();
+    assert_eq!(world.store.held("ns", "b").map(|read| read.object.version.clone()), Some("2".to_owned()));
+    assert!(world.store.held("ns", "nothing").is_none());
+    assert!(world.source.reads().is_empty());
+}
+
+#[test]
 fn rule_1_an_immutable_object_is_held_once_it_was_read() {
     let mut world = world();
     world.source.answer_at_once(Some(Ok(immutable(1, "first"))));
@@ -332,6 +347,47 @@ fn rule_3_what_is_not_allowed_or_not_worth_it_is_not_asked_again_soon() {
             world.get("a");
         }
         assert_eq!((world.source.questions(), world.source.namespaces().len()), (again, 0));
+    }
+}
+
+#[test]
+fn rule_3_what_a_namespaces_ended_reflector_says_counts_no_more() {
+    let mut world = watched_namespace();
+    let names = || ["a", "b", "c"].into_iter();
+    world.store.delete_references("ns", names(), "pod");
+    world.store.add_references("ns", names(), "pod");
+    let reader = world.begin("ns", "a");
+    assert!(world.run().is_empty());
+    let reflectors = world.source.namespaces();
+    assert_eq!(reflectors.len(), 2);
+    let (ended, runs) = (&reflectors[0].sink, &reflectors[1].sink);
+    ended.replace(vec![("a".to_owned(), doc(90))]);
+    assert!(world.run().is_empty());
+    runs.replace(vec![("a".to_owned(), doc(5)), ("b".to_owned(), doc(6))]);
+    assert_eq!(world.run()[&reader].fresh(), 5);
+    ended.set("a", doc(91));
+    ended.delete("b");
+    ended.failed(Arc::new(UNAVAILABLE));
+    assert_eq!((world.get("a").fresh(), world.get("b").fresh()), (5, 6));
+}
+
+#[test]
+fn rule_3_ten_minutes_later_it_is_asked_again() {
+    // Not allowed, and not worth it.
+    for count in [None, Some(Ok(6))] {
+        let mut world = World::adapting(TTL);
+        let counts = usize::from(count.is_some());
+        if let Some(count) = count {
+            world.source.may_watch("ns", count);
+        }
+        world.store.add_references("ns", ["a", "b", "c"].into_iter(), "pod");
+        world.source.answer_at_once(Some(Ok(doc(1))));
+        // Another one each time: it is asked by whoever has to fetch.
+        for (seconds, name, times) in [(0, "a", 1), (599, "b", 1), (1, "c", 2), (599, "a", 2), (1, "b", 3)] {
+            world.advance(seconds);
+            world.get(name);
+            assert_eq!(world.source.questions(), (times, times * counts));
+        }
     }
 }
 

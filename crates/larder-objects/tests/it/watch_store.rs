@@ -53,6 +53,24 @@ fn however_many_references_one_reflector() {
 }
 
 #[test]
+fn references_of_a_pod_come_and_go_at_once() {
+    let world = World::watching();
+    world.store.add_references("ns", ["a", "b"].into_iter(), "pod");
+    world.store.add_references("ns", ["b"].into_iter(), "pod-2");
+    let counts = || ["a", "b"].map(|name| world.store.references("ns", name));
+    assert_eq!((counts(), world.source.running()), ([1, 2], 2));
+    world.store.delete_references("ns", ["a", "b"].into_iter(), "pod");
+    assert_eq!((counts(), world.source.running()), ([0, 1], 1));
+}
+
+#[test]
+fn what_is_printed_tells_nothing_of_the_objects() {
+    let world = synced();
+    assert_eq!(format!("{:?}", world.store), "WatchStore { .. }");
+    assert_eq!(format!("{:?}", world.source.sink()), "ReflectorSink { .. }");
+}
+
+#[test]
 fn an_immutable_object_is_watched_no_more_once_it_was_read() {
     let table = [
         (None, Some(doc(200)), true),

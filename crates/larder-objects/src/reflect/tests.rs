@@ -1,0 +1,81 @@
+//! What a reflector tells, as it is printed: never an object, which may be a Secret.
+
+use super::{NamespaceSink, ReflectorSink};
+use crate::{FetchError, Object};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Without `Debug`: what is printed cannot show it.
+struct Secret;
+
+impl Object for Secret {
+    fn resource_version(&self) -> &str {
+        "1"
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("unavailable")]
+struct Unavailable;
+
+impl FetchError for Unavailable {
+    fn is_not_found(&self) -> bool {
+        false
+    }
+}
+
+fn printed(events: &Receiver<impl Debug>) -> Vec<String> {
+    events.try_iter().map(|event| format!("{event:?}")).collect()
+}
+
+#[test]
+fn what_is_told_of_an_object_is_printed_without_it() {
+    let (sink, events) = ReflectorSink::<Secret, Unavailable>::channel();
+    sink.listing();
+    sink.replace(None);
+    sink.replace(Some(Arc::new(Secret)));
+    sink.set(Arc::new(Secret));
+    sink.delete();
+    sink.confirm();
+    sink.confirm_as_of(Duration::from_secs(2));
+    sink.failed(Arc::new(Unavailable));
+    sink.went_back("7", "5");
+    let expected = [
+        "Listing",
+        "Replace(nothing)",
+        "Replace(an object)",
+        "Set",
+        "Delete",
+        "Confirm(0ns)",
+        "Confirm(2s)",
+        "Failed(Unavailable)",
+        "WentBack(7 to 5)",
+    ];
+    assert_eq!(printed(&events), expected);
+}
+
+#[test]
+fn what_is_told_of_a_namespace_is_printed_with_names_alone() {
+    let (sink, events) = NamespaceSink::<Secret, Unavailable>::channel();
+    sink.listing();
+    sink.replace(vec![("a".to_owned(), Arc::new(Secret)), ("b".to_owned(), Arc::new(Secret))]);
+    sink.set("a", Arc::new(Secret));
+    sink.delete("a");
+    sink.confirm();
+    sink.confirm_as_of(Duration::from_secs(2));
+    sink.failed(Arc::new(Unavailable));
+    sink.went_back("7", "5");
+    let expected = [
+        "Listing",
+        "Replace(2 objects)",
+        "Set(a)",
+        "Delete(a)",
+        "Confirm(0ns)",
+        "Confirm(2s)",
+        "Failed(Unavailable)",
+        "WentBack(7 to 5)",
+    ];
+    assert_eq!(printed(&events), expected);
+}
