@@ -420,3 +420,7 @@ fn link_of<'l, E, H>(
         Watch::Off | Watch::Idle(_) | Watch::Held => None,
     }
 }
+
+// Locks outside of a run of shuttle are none.
+#[cfg(all(test, not(shuttle)))]
+mod tests;

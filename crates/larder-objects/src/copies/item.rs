@@ -127,6 +127,11 @@ impl<E, H> Link<E, H> {
         self.synced && self.failing.is_none()
     }
 
+    /// Whether it has failed for longer than that.
+    pub(super) fn fails_for_longer_than(&self, time: Duration, now: Timestamp) -> bool {
+        self.failing.as_ref().is_some_and(|failing| now > failing.since + time)
+    }
+
     /// Tells readers and the sink how it stands; `ahead` if a fetch is ahead of it somewhere.
     pub(super) fn show(&self, ahead: bool) {
         let healthy = self.is_healthy();

@@ -96,6 +96,16 @@ impl<E, H> Namespace<E, H> {
     fn is_asked(&self, now: Timestamp) -> Option<bool> {
         self.allowed.filter(|(_, at)| now < *at + ASK_AGAIN).map(|(allowed, _)| allowed)
     }
+
+    /// Whether there is anything to keep in mind of it.
+    fn is_remembered(&self, now: Timestamp) -> bool {
+        self.referenced > 0 || self.is_asked(now).is_some()
+    }
+
+    /// Whether too few of this many objects are referenced for one watch of all of them.
+    const fn is_few(&self, objects: usize, least: usize) -> bool {
+        self.referenced < least || self.referenced.saturating_mul(KEEP_ONE_IN) < objects
+    }
 }
 
 impl<F, R, C, P> Copies<F, R, C, P>
@@ -304,11 +314,11 @@ where
         let max_idle = self.options.max_idle.max(self.options.min_idle);
         let least = self.rules.namespaces_from().unwrap_or(usize::MAX);
         let Shard { items, namespaces, .. } = shard;
-        namespaces.retain(|_, found| found.referenced > 0 || found.is_asked(now).is_some());
+        namespaces.retain(|_, found| found.is_remembered(now));
         for (namespace, found) in namespaces {
             let Plan::Together { link, names } = &found.plan else { continue };
-            let few = found.referenced < least || found.referenced.saturating_mul(KEEP_ONE_IN) < names.len();
-            let fails = link.failing.as_ref().is_some_and(|failing| now > failing.since + max_idle);
+            let few = found.is_few(names.len(), least);
+            let fails = link.fails_for_longer_than(max_idle, now);
             let idle =
                 link.synced && of_namespace(items, namespace).all(|(_, item)| item.is_idle(self.base, now, max_idle));
             let ends = idle || fails || (few && link.synced);
@@ -347,3 +357,6 @@ fn set<O: crate::Object, E: crate::FetchError, H>(
         _ => object,
     }
 }
+
+#[cfg(test)]
+mod tests;

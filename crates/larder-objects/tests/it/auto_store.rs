@@ -219,6 +219,33 @@ fn rule_4_a_short_ttl_lets_a_watch_be_silent_for_ten_seconds() {
 }
 
 #[test]
+fn readers_share_a_poll_and_a_fetch_that_a_new_reference_asks_for() {
+    let mut world = watched();
+    world.source.sink().failed(Arc::new(UNAVAILABLE));
+    world.advance(TTL.as_secs());
+    let polling = [world.begin("ns", "name"), world.begin("ns", "name")];
+    assert!(world.run().is_empty());
+    assert_eq!(world.source.reads(), [ApiServerCache]);
+    let poll = world.source.open()[0];
+    // The poll may be from before the reference.
+    world.store.add_reference("ns", "name", "pod-2");
+    let mut readers = vec![world.begin("ns", "name")];
+    assert!(world.run().is_empty());
+    let all = [ApiServerCache, Consistent];
+    assert_eq!(world.source.reads(), all);
+    // That the poll has ended takes nothing from the other.
+    world.source.complete(poll, Ok(doc(1)));
+    let mut answers = world.run();
+    readers.push(world.begin("ns", "name"));
+    answers.extend(world.run());
+    assert_eq!(world.source.reads(), all);
+    world.source.complete(world.source.open()[0], Ok(doc(2)));
+    answers.extend(world.run());
+    assert!(readers.iter().all(|reader| answers[reader].fresh() == 2));
+    assert!(polling.iter().all(|reader| answers.contains_key(reader)));
+}
+
+#[test]
 fn rule_4_a_watch_that_fails_is_backed_by_a_fetch_once_the_ttl_has_passed() {
     let mut world = watched();
     world.advance(5);
@@ -348,6 +375,45 @@ fn rule_3_what_is_not_allowed_or_not_worth_it_is_not_asked_again_soon() {
         }
         assert_eq!((world.source.questions(), world.source.namespaces().len()), (again, 0));
     }
+}
+
+#[test]
+fn rule_3_a_namespaces_watch_that_was_behind_a_fetch_counts_once_it_is_confirmed() {
+    for behind in [false, true] {
+        let mut world = watched_namespace();
+        let sink = world.source.namespaces()[0].sink.clone();
+        world.store.add_reference("ns", "other", "pod-2");
+        world.source.answer_at_once(Some(Ok(doc(7))));
+        assert_eq!(world.get("other").fresh(), 7);
+        sink.set("a", doc(8));
+        if !behind {
+            sink.confirm();
+        }
+        // From before the fetch, unless the watch has come as far: then versions have gone back.
+        sink.set("other", doc(5));
+        let version = if behind { 7 } else { 5 };
+        assert_eq!((world.get("other").fresh(), world.source.reads().len()), (version, 1), "{behind}");
+    }
+}
+
+#[test]
+fn rule_3_until_a_namespaces_watch_has_listed_those_that_are_watched_follow_their_own() {
+    let mut world = World::adapting(TTL);
+    world.source.may_watch("ns", Ok(3));
+    world.store.add_reference("ns", "a", "pod");
+    world.store.set_mounted("ns", "a");
+    world.source.list_at_once(Some(Ok(doc(8))));
+    assert_eq!((world.get("a").fresh(), world.kept("a")), (8, Kept::Watched));
+    world.store.add_references("ns", ["b", "c"].into_iter(), "pod");
+    let reader = world.begin("ns", "b");
+    assert!(world.run().is_empty());
+    let sink = world.source.namespaces()[0].sink.clone();
+    sink.set("a", doc(9));
+    assert_eq!(world.store.held("ns", "a").unwrap().object.version, "8");
+    assert_eq!((world.get("a").fresh(), world.kept("a")), (8, Kept::Watched));
+    sink.replace(vec![("a".to_owned(), doc(9))]);
+    assert_eq!((world.run()[&reader].fresh(), world.get("a").fresh()), (0, 9));
+    assert_eq!(world.kept("a"), Kept::NamespaceWatched);
 }
 
 #[test]

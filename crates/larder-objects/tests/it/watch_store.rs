@@ -6,6 +6,7 @@ use crate::source::{Answer, Doc, MAX_IDLE, Watching, World, doc, immutable};
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{FreshState, Kept, ObjectState, ReadKind, Source as ReadFrom, StaleReason, Store, WatchOptions};
 use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 /// A world in which `ns/name` is referenced by one pod.
@@ -50,6 +51,37 @@ fn however_many_references_one_reflector() {
     assert_eq!((world.source.reflectors().len(), world.source.running()), (1, 1));
     world.store.delete_reference("ns", "name", "pod");
     assert_eq!((world.source.reflectors().len(), world.source.running()), (1, 0));
+}
+
+#[test]
+fn an_immutable_object_is_watched_on_where_it_is_not_to_be_held() {
+    for hold_immutable in [true, false] {
+        let mut world = World::watching_with(WatchOptions { hold_immutable, ..WatchOptions::default() });
+        world.store.add_reference("ns", "name", "pod");
+        // One that waits for it, and one that comes later.
+        let reader = world.begin("ns", "name");
+        assert!(world.run().is_empty());
+        world.source.sink().replace(Some(immutable(1, "u")));
+        assert_eq!((world.run()[&reader].fresh(), world.get("name").fresh()), (1, 1));
+        assert_eq!(world.kept("name"), if hold_immutable { Kept::Held } else { Kept::Watched });
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_leaves_nothing_behind() {
+    struct Unwoken;
+    impl Wake for Unwoken {
+        fn wake(self: Arc<Self>) {}
+    }
+    let world = world();
+    let unwoken = Arc::new(Unwoken);
+    let waker = Waker::from(Arc::clone(&unwoken));
+    let mut reader = Box::pin(world.store.get("ns", "name"));
+    assert!(reader.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    assert_eq!(Arc::strong_count(&unwoken), 2, "it is to be woken");
+    drop(reader);
+    assert_eq!(Arc::strong_count(&unwoken), 1);
 }
 
 #[test]

@@ -73,6 +73,15 @@ fn judged(verdict: &Verdict<Failure>) -> Judged {
 }
 
 #[test]
+fn a_reflector_has_failed_for_longer_than_a_time_once_that_has_passed() {
+    let time = Duration::from_nanos(3);
+    for (now, longer) in [(7, false), (10, false), (11, true)] {
+        assert_eq!(link(true, true).fails_for_longer_than(time, at(now)), longer, "at {now}");
+        assert!(!link(true, false).fails_for_longer_than(time, at(now)));
+    }
+}
+
+#[test]
 fn a_read_of_what_a_reflector_keeps() {
     use Held::{Absent, Doubted, Nothing, Object};
     use Judged::{Cached, Consistent, Fail, Fresh, Stale, Wait};
