@@ -6,7 +6,7 @@
 //! | no pod of this node refers to it, or not the one that it was asked for (`?pod=`) | 403 | `Forbidden` |
 //! | it is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the daemon runs without that source | 501 | `NotImplemented` |
-//! | a parameter is wrong | 400 | `BadRequest` |
+//! | a parameter is wrong, or not known to a path of larder's own | 400 | `BadRequest` |
 //! | a newer-than wait outlasted its timeout | 504 | `Timeout`, with the last known status |
 //! | another user than root | 403 | `Forbidden` |
 //! | a path that is not served | 404 | `NotFound`, with a cause of type `PathNotServed` |
@@ -92,6 +92,8 @@ pub(crate) enum ApiError {
     Incomplete { unknown: Vec<(String, String)>, first: (String, String), total: usize, retry_after: Duration },
     #[error("parameter {name}: \"{value}\" {problem}")]
     BadParameter { name: &'static str, value: String, problem: String },
+    #[error("parameter \"{name}\" is not known here: {}", known_parameters(known))]
+    UnknownParameter { name: String, known: &'static [&'static str] },
     #[error("the path {0} is not served here")]
     UnknownPath(String),
     #[error("{0}")]
@@ -108,10 +110,22 @@ pub(crate) enum ApiError {
     Unwritable(String),
 }
 
+fn known_parameters(known: &[&str]) -> String {
+    match known {
+        [] => "none is".to_owned(),
+        [one] => format!("{one} is"),
+        several => format!("{} are", several.join(", ")),
+    }
+}
+
 impl ApiError {
     pub(crate) fn bad_parameter(name: &'static str, value: &str, problem: String) -> Self {
         // What was sent is repeated, but not at any length.
         Self::BadParameter { name, value: value.chars().take(200).collect(), problem }
+    }
+
+    pub(crate) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
+        Self::UnknownParameter { name: name.chars().take(200).collect(), known }
     }
 
     /// The HTTP status: the one place where errors are mapped to statuses.
@@ -124,7 +138,7 @@ impl ApiError {
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::BadParameter { .. } => StatusCode::BAD_REQUEST,
+            Self::BadParameter { .. } | Self::UnknownParameter { .. } => StatusCode::BAD_REQUEST,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::WaitTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -190,6 +204,10 @@ impl ApiError {
             },
             Self::BadParameter { name, problem, .. } => StatusDetails {
                 causes: vec![cause("FieldValueInvalid", problem.clone(), name)],
+                ..StatusDetails::default()
+            },
+            Self::UnknownParameter { name, .. } => StatusDetails {
+                causes: vec![cause("FieldValueNotSupported", self.to_string(), name)],
                 ..StatusDetails::default()
             },
             Self::UnknownPath(path) => {

@@ -25,6 +25,7 @@ const JSON_LINES: &str = "application/jsonl";
 
 /// `/larder/v1/events`.
 pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Response, ApiError> {
+    params.only(&["watch", "tail", "sync", "namespace", "pod"])?;
     let (recent, events) = app.node.lifecycle_events()?;
     let text = |name| params.text(name).map(str::to_owned);
     let tail = params.count("tail")?.unwrap_or(usize::MAX);

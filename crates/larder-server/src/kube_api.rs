@@ -34,7 +34,15 @@ pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
     params.duration("timeout", READ_TIMEOUT, READ_TIMEOUT_BOUNDS)
 }
 
-fn refuse_watch(params: &Params) -> Result<(), ApiError> {
+/// What a list cannot be.
+fn refuse_for_list(params: &Params) -> Result<(), ApiError> {
+    if let Some(pod) = params.text("pod") {
+        return Err(ApiError::bad_parameter(
+            "pod",
+            pod,
+            "counts for the read of one object, not for a list".to_owned(),
+        ));
+    }
     if params.flag("watch") {
         let problem = "watch is not served yet: list again, or watch the API server";
         return Err(ApiError::MethodNotAllowed(problem.to_owned()));
@@ -71,7 +79,7 @@ pub(crate) async fn list_in_namespace(
 }
 
 async fn list(app: &App, kind: &str, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
-    refuse_watch(params)?;
+    refuse_for_list(params)?;
     match (kind, object_kind(kind)) {
         ("pods", _) => list_pods(app, namespace, params),
         (_, Some(kind)) => list_objects(app, kind, namespace, params).await,
@@ -165,7 +173,7 @@ fn list_pods(app: &App, namespace: Option<&str>, params: &Params) -> Result<Resp
 }
 
 fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
-    refuse_watch(params)?;
+    refuse_for_list(params)?;
     let (labels, fields) = (params.label_selector()?, params.field_selector()?);
     let (told, node) = match app.node.get_node(app.node.name()) {
         Ok(answer) => (Told::of(&answer), Some(answer.object)),

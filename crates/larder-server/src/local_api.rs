@@ -25,8 +25,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(10));
 
 /// `/larder/v1/status`.
-pub(crate) async fn status(State(app): Shared, params: Params) -> Json<Report> {
-    Json(if params.flag("objects") { app.node.detailed_report() } else { app.node.report() })
+pub(crate) async fn status(State(app): Shared, params: Params) -> Result<Json<Report>, ApiError> {
+    params.only(&["objects"])?;
+    Ok(Json(if params.flag("objects") { app.node.detailed_report() } else { app.node.report() }))
 }
 
 /// `/larder/v1/objects/{kind}`.
@@ -36,6 +37,7 @@ pub(crate) async fn list_entries(
     params: Params,
 ) -> Result<Response, ApiError> {
     let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
+    params.only(&["namespace", "labelSelector", "fieldSelector", "timeout"])?;
     let (labels, fields) = (params.label_selector()?, params.field_selector()?);
     let namespace = params.text("namespace");
     let wanted = |key: &ObjectKey| {
@@ -89,6 +91,7 @@ pub(crate) async fn get_entry(
     params: Params,
 ) -> Result<Response, ApiError> {
     let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
+    params.only(&["timeout"])?;
     let answer = app.node.get_object(kind, &namespace, &name, read_timeout(&params)?).await?;
     let told = Told::of(&answer);
     let entry = ObjectEntry {
@@ -102,6 +105,7 @@ pub(crate) async fn get_entry(
 
 /// `/larder/v1/pods`.
 pub(crate) async fn list_pod_statuses(State(app): Shared, params: Params) -> Result<Response, ApiError> {
+    params.only(&["namespace"])?;
     let namespace = params.text("namespace");
     let mut items: Vec<_> = app.node.pod_statuses()?.iter().map(|read| answer(&app, read)).collect();
     items.retain(|item| namespace.is_none_or(|namespace| namespace == item.namespace));
@@ -134,6 +138,7 @@ async fn read_status(
     pod: Option<(&str, &str)>,
     params: &Params,
 ) -> Result<Response, ApiError> {
+    params.only(&["newerThan", "changedAfter", "timeout"])?;
     let timeout = params.duration("timeout", WAIT_TIMEOUT, WAIT_TIMEOUT_BOUNDS)?;
     let min = |nanoseconds| app.node.from_wall_time(nanoseconds);
     let wait = match (params.instant("newerThan")?, params.instant("changedAfter")?) {

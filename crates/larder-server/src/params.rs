@@ -15,6 +15,15 @@ impl Params {
         Self(query)
     }
 
+    /// Refuses what a path of larder's own does not know: a misspelt `newerThan` would not be waited for. (The paths of
+    /// Kubernetes pass over it, as the API server does.)
+    pub(crate) fn only(&self, known: &'static [&'static str]) -> Result<(), ApiError> {
+        match self.0.keys().filter(|name| !known.contains(&name.as_str())).min() {
+            Some(name) => Err(ApiError::unknown_parameter(name, known)),
+            None => Ok(()),
+        }
+    }
+
     /// The text of a parameter; an empty one counts as not given.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
@@ -125,6 +134,16 @@ mod tests {
             assert!(!params("watch", unset).flag("watch"), "{unset:?}");
         }
         assert!(!params("watch", "1").flag("verbose"));
+    }
+
+    #[test]
+    fn what_is_misspelt_is_refused_by_name_with_what_there_is() {
+        let known = &["newerThan", "timeout"];
+        params("timeout", "1s").only(known).unwrap();
+        let error = params("newerthan", "").only(known).unwrap_err();
+        assert_eq!(error.code(), http::StatusCode::BAD_REQUEST);
+        assert_eq!(error.to_string(), "parameter \"newerthan\" is not known here: newerThan, timeout are");
+        assert_eq!(params("x", "").only(&[]).unwrap_err().to_string(), "parameter \"x\" is not known here: none is");
     }
 
     #[test]

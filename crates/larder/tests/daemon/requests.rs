@@ -53,6 +53,15 @@ async fn a_wrong_parameter_is_named() {
         ("/api/v1/pods?fieldSelector=spec.nodeName%3Dx".to_owned(), "fieldSelector"),
         ("/larder/v1/pods/u/status?newerThan=yesterday".to_owned(), "newerThan"),
         ("/larder/v1/pods/u/status?newerThan=2026-01-01T00:00:00Z&timeout=1d".to_owned(), "timeout"),
+        // One object is read for a pod, not a list.
+        ("/api/v1/namespaces/default/secrets?pod=u".to_owned(), "pod"),
+        // Misspelt: they would change nothing, and nobody would notice.
+        ("/larder/v1/pods/u/status?newerthan=2026-01-01T00:00:00Z".to_owned(), "newerthan"),
+        ("/larder/v1/pods?ns=default".to_owned(), "ns"),
+        ("/larder/v1/events?follow=true".to_owned(), "follow"),
+        ("/larder/v1/status?object".to_owned(), "object"),
+        ("/larder/v1/objects/secrets?selector=a".to_owned(), "selector"),
+        ("/larder/v1/objects/secrets/default/db?namespace=a".to_owned(), "namespace"),
     ] {
         let answer = daemon.get(&path).await;
         let status = answer.json();
