@@ -48,6 +48,7 @@ use crate::error::{DecodeProblem, KubeError, Target};
 use crate::listwatch::{Scope, encode};
 use crate::object::{Kind, KubeObject, ObjectKind};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::Method;
 use larder_objects::{NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorSink};
 use pulse::Pulse;
@@ -198,16 +199,17 @@ impl KubeReflect {
 
 impl Shared {
     fn spawn(&self, future: impl Future + Send + 'static) {
-        let future = async move {
-            future.await;
-        };
-        self.tasks.spawn_on(future, &self.runtime);
+        // An async block around it would have room for it twice.
+        self.tasks.spawn_on(future.map(drop), &self.runtime);
     }
 
-    /// How long a reflector that has ended keeps its watch.
-    fn teardown(&self) -> Duration {
-        let leaving = self.leaving.load(Ordering::Relaxed);
-        TEARDOWN_STEP.saturating_mul(leaving).min(TEARDOWN_MAX).mul_f64(rand::random_range(0.0..1.0))
+    /// Waits as long as a reflector that has ended keeps its watch.
+    async fn leave(&self) {
+        let leaving = self.leaving.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let longest = TEARDOWN_STEP.saturating_mul(leaving).min(TEARDOWN_MAX);
+        let pause = tokio::time::sleep(longest.mul_f64(rand::random_range(0.0..1.0)));
+        self.stop.run_until_cancelled(pause).await;
+        self.leaving.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

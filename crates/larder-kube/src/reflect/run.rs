@@ -123,23 +123,25 @@ pub(super) struct Run {
 
 impl Run {
     /// Runs until the reflector is dropped, or all are stopped. `known` is the last version that is known from before.
-    pub(super) async fn until(self, dropped: oneshot::Receiver<()>, known: String) {
-        let shared = Arc::clone(&self.shared);
-        let _running = shared.client.counters().reflector();
-        // Whether there is a watch whose end is to be spread in time; anything else ends at once.
-        let open = AtomicBool::new(false);
-        let mut follow = pin!(self.follow(known, &open));
-        tokio::select! {
-            biased;
-            () = shared.stop.cancelled() => return,
-            _ = dropped => {}
-            never = &mut follow => match never {},
-        }
-        if open.load(Ordering::Relaxed) {
-            shared.leaving.fetch_add(1, Ordering::Relaxed);
-            let pause = tokio::time::sleep(shared.teardown());
-            shared.stop.run_until_cancelled(pause).await;
-            shared.leaving.fetch_sub(1, Ordering::Relaxed);
+    ///
+    /// There are as many of these as objects: what is large and does not last lies in boxes, and nothing lies here twice, as
+    /// the arguments of an `async fn` do.
+    pub(super) fn until(self, dropped: oneshot::Receiver<()>, known: String) -> impl Future<Output = ()> + Send {
+        async move {
+            let shared = &self.shared;
+            let _running = shared.client.counters().reflector();
+            // Whether there is a watch whose end is to be spread in time; anything else ends at once.
+            let open = AtomicBool::new(false);
+            let mut follow = pin!(self.follow(known, &open));
+            tokio::select! {
+                biased;
+                () = shared.stop.cancelled() => return,
+                _ = dropped => {}
+                never = &mut follow => match never {},
+            }
+            if open.load(Ordering::Relaxed) {
+                Box::pin(shared.leave()).await;
+            }
         }
     }
 
@@ -209,9 +211,9 @@ impl Run {
                 }
             };
             if unreached {
-                self.shared.client.reach().pause(pause, returns).await;
+                Box::pin(self.shared.client.reach().pause(pause, returns)).await;
             } else {
-                tokio::time::sleep(pause).await;
+                Box::pin(tokio::time::sleep(pause)).await;
             }
         }
     }
