@@ -20,14 +20,12 @@ pub(crate) struct Arguments {
 
 /// Builds and measures; the exit code is the program's.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    // One after the other: built together, the daemon would get what the program asks of the dependencies.
-    let release = ["build", "--quiet", "--locked", "--release", "--package"];
-    shell::run(shell::cargo().args(release).args(["larder", "--no-default-features"]))?;
-    let release = checkout::target().join("release");
-    let daemon = checkout::target().join("larder-on-a-node");
-    std::fs::copy(release.join("larder"), &daemon)?;
-    shell::run(shell::cargo().args(["build", "--quiet", "--locked", "--release", "--package", "larder-footprint"]))?;
-    let mut measure = shell::program_in(&release.join("footprint"), checkout::root());
+    // In folders of their own: built together, the daemon would get what the program asks of the dependencies.
+    let build = ["build", "--quiet", "--locked", "--profile"];
+    shell::run(shell::cargo().args(build).args(["dist", "--package", "larder", "--no-default-features"]))?;
+    let daemon = checkout::target().join("dist").join("larder");
+    shell::run(shell::cargo().args(build).args(["release", "--package", "larder-footprint"]))?;
+    let mut measure = shell::program_in(&checkout::target().join("release").join("footprint"), checkout::root());
     measure.arg("--daemon").arg(&daemon).arg("--minutes").arg(arguments.minutes.to_string());
     if let Some(pattern) = &arguments.only {
         measure.arg("--only").arg(pattern);
