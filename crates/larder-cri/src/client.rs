@@ -268,6 +268,9 @@ impl CriRuntime {
         let sandbox_answers: Vec<_> =
             asked_sandboxes.iter().map(|at| self.inner.sandbox_status(pod, &pod.sandboxes[*at].id)).collect();
         let mut asked = Vec::new();
+        // Kept for as long as nothing changes, so without room for more.
+        status.containers.reserve_exact(pod.containers.len());
+        status.sandboxes.reserve_exact(pod.sandboxes.len());
         for container in &pod.containers {
             match known(container) {
                 Some(known) => status.containers.push(known),

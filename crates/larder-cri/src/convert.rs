@@ -54,6 +54,7 @@ pub(crate) fn group(sandboxes: Vec<proto::PodSandbox>, containers: Vec<proto::Co
         let pod = pod_of(&mut listing.pods, &mut by_uid, metadata.uid, || (metadata.namespace, metadata.name));
         // In the end, that of the last: the oldest.
         pod.created_at = created_at;
+        for_one(&mut pod.sandboxes);
         pod.sandboxes.push(RuntimeContainer {
             sandbox_id: id.clone(),
             id,
@@ -85,6 +86,7 @@ pub(crate) fn group(sandboxes: Vec<proto::PodSandbox>, containers: Vec<proto::Co
             (labels::text(&container.labels, labels::POD_NAMESPACE), labels::text(&container.labels, labels::POD_NAME))
         };
         let pod = pod_of(&mut listing.pods, &mut by_uid, uid, name);
+        for_one(&mut pod.containers);
         pod.containers.push(RuntimeContainer {
             name: metadata.name,
             state: container_state(container.state),
@@ -106,6 +108,14 @@ pub(crate) fn group(sandboxes: Vec<proto::PodSandbox>, containers: Vec<proto::Co
 
 fn count(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// Room for one to begin with, which is what most pods have; by itself a vector makes room for four. They are kept as long as
+/// the pod.
+fn for_one(containers: &mut Vec<RuntimeContainer>) {
+    if containers.is_empty() {
+        containers.reserve_exact(1);
+    }
 }
 
 fn pod_of<'a>(
