@@ -5,6 +5,7 @@
 
 use crate::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -48,10 +49,41 @@ fn unix_nanos(wall: SystemTime) -> i128 {
 /// Its epoch is the Unix epoch as the wall clock had it then. A step of the wall clock does not move it, so ages and
 /// waits stay right; [`wall_time`](Self::wall_time) and [`from_wall_time`](Self::from_wall_time) convert with the offset
 /// of the moment, so that what a person reads or asks for follows the wall clock.
+///
+/// The offset of the moment is kept for as long as it is within a millisecond of what the two clocks show: readings of two
+/// clocks are some hundred nanoseconds apart, and one timestamp is to have one wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct MonotonicClock {
     /// What the machine's clock is behind this one, in nanoseconds.
     ahead: i128,
+}
+
+/// What the wall clock is ahead of the machine's monotonic clock, in nanoseconds, as it was last noted; one for all clocks of
+/// the process, which have the same two clocks below. Relaxed: it stands for itself.
+static WALL_AHEAD: AtomicI64 = AtomicI64::new(i64::MIN);
+
+/// By how much the noted offset may differ from what the clocks show.
+const SAME_OFFSET: i128 = 1_000_000;
+
+/// What the wall clock is ahead of the monotonic clock, as the two show it.
+fn measured_ahead() -> i128 {
+    unix_nanos(SystemTime::now()) - monotonic_nanos()
+}
+
+/// The same, as it is gone by.
+fn wall_ahead() -> i128 {
+    noted(&WALL_AHEAD, measured_ahead())
+}
+
+/// The offset to go by, given the one that has just been measured.
+fn noted(note: &AtomicI64, measured: i128) -> i128 {
+    let last = i128::from(note.load(Ordering::Relaxed));
+    if (measured - last).abs() <= SAME_OFFSET {
+        return last;
+    }
+    // Fits for some centuries to come; beyond, every call goes by its own.
+    note.store(i64::try_from(measured).unwrap_or(i64::MIN), Ordering::Relaxed);
+    measured
 }
 
 /// Nanoseconds of the machine's monotonic clock, since some moment.
@@ -86,8 +118,7 @@ impl MonotonicClock {
     /// assert!(clock.wall_time(clock.now()) > 0);
     /// ```
     pub fn wall_time(&self, at: Timestamp) -> i128 {
-        let offset = unix_nanos(SystemTime::now()).saturating_sub(self.now().as_nanos());
-        at.as_nanos().saturating_add(offset)
+        at.as_nanos().saturating_add(wall_ahead() - self.ahead)
     }
 
     /// The timestamp of this clock for a wall time in nanoseconds since the Unix epoch.
@@ -98,8 +129,21 @@ impl MonotonicClock {
     /// assert!(clock.from_wall_time(0) < clock.now());
     /// ```
     pub fn from_wall_time(&self, unix_nanoseconds: i128) -> Timestamp {
-        let offset = unix_nanos(SystemTime::now()).saturating_sub(self.now().as_nanos());
-        Timestamp::from_nanos(unix_nanoseconds.saturating_sub(offset))
+        Timestamp::from_nanos(unix_nanoseconds.saturating_sub(wall_ahead() - self.ahead))
+    }
+
+    /// The same for a wall time that another program has read, and after which something is to have happened: by what the
+    /// clocks show at this moment, where that is later.
+    ///
+    /// ```
+    /// use larder_clock::MonotonicClock;
+    /// let clock = MonotonicClock::new();
+    /// assert!(clock.from_wall_time(0) <= clock.from_wall_time_read_elsewhere(0));
+    /// ```
+    pub fn from_wall_time_read_elsewhere(&self, unix_nanoseconds: i128) -> Timestamp {
+        let measured = measured_ahead();
+        let ahead = noted(&WALL_AHEAD, measured).min(measured);
+        Timestamp::from_nanos(unix_nanoseconds.saturating_sub(ahead - self.ahead))
     }
 }
 
@@ -205,6 +249,31 @@ impl Clock for VirtualClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timestamp_has_one_wall_time_until_the_clocks_part() {
+        let clock = MonotonicClock::new();
+        let at = clock.now();
+        let wall_time = clock.wall_time(at);
+        // Unless the machine's clock is being set right now, by more than a millisecond.
+        assert!((0..1_000).all(|_| clock.wall_time(at) == wall_time));
+        assert_eq!(clock.from_wall_time(wall_time), at);
+
+        let note = AtomicI64::new(i64::MIN);
+        let table = [
+            (5_000_000, 5_000_000),
+            (5_000_700, 5_000_000),
+            (6_000_000, 5_000_000),
+            (4_000_000, 5_000_000),
+            (6_000_001, 6_000_001),
+            (-3_600_000_000_000, -3_600_000_000_000),
+            (i128::from(i64::MAX) * 4, i128::from(i64::MAX) * 4),
+            (7, 7),
+        ];
+        for (measured, expected) in table {
+            assert_eq!(noted(&note, measured), expected, "{measured}");
+        }
+    }
 
     #[test]
     fn the_monotonic_clock_is_the_machines() {

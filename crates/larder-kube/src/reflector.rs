@@ -154,7 +154,12 @@ impl<T: Held> Reflector<T> {
                     let short = begun.elapsed() < SHORT && !watched.told;
                     if short { backoff.pause() } else { Duration::ZERO }
                 }
-                Ok(End::Idle | End::WentBack) => Duration::ZERO,
+                Ok(End::Idle) => Duration::ZERO,
+                // Once it is a restore; a server whose versions go to and fro is to be left alone.
+                Ok(End::WentBack) => {
+                    let short = begun.elapsed() < SHORT;
+                    if short { backoff.pause() } else { Duration::ZERO }
+                }
                 // Once it is the way of things; a server that does not know its own list's version is to be left alone.
                 Err(error) if error.is_expired() => {
                     tracing::info!(target = %self.scope.target, "the watch's version is too old, listing anew");

@@ -12,7 +12,26 @@ pub(crate) struct Found {
     pub(crate) document: usize,
     /// In the file, from 1.
     pub(crate) line: usize,
-    pub(crate) result: Result<Manifest, String>,
+    pub(crate) result: Result<Manifest, Mistake>,
+}
+
+/// What is wrong with a document or an item.
+pub(crate) struct Mistake {
+    pub(crate) problem: String,
+    /// Whether it may be of any Secret or ConfigMap; otherwise it is known to be of none.
+    pub(crate) hides: bool,
+}
+
+impl Mistake {
+    fn of(kind: &str, problem: String) -> Self {
+        Self { problem, hides: kind != "Pod" }
+    }
+}
+
+impl From<String> for Mistake {
+    fn from(problem: String) -> Self {
+        Self { problem, hides: true }
+    }
 }
 
 /// All objects of a file, in order.
@@ -76,13 +95,13 @@ struct Head {
 }
 
 /// Objects and mistakes with their lines in the document, from 1, where they are known.
-type Placed = Vec<(Option<usize>, Result<Manifest, String>)>;
+type Placed = Vec<(Option<usize>, Result<Manifest, Mistake>)>;
 
 /// The objects of one document.
 fn objects(text: &str) -> Placed {
     let head: Head = match parse(text) {
         Ok(head) => head,
-        Err((line, problem)) => return vec![(line, Err(problem))],
+        Err((line, problem)) => return vec![(line, Err(problem.into()))],
     };
     let kind = head.kind.unwrap_or_default();
     let version = head.api_version.unwrap_or_default();
@@ -92,15 +111,15 @@ fn objects(text: &str) -> Placed {
         ("v1", "PodList") => Some("Pod"),
         ("v1", "SecretList") => Some("Secret"),
         ("v1", "ConfigMapList") => Some("ConfigMap"),
-        ("" | "v1", "") => return vec![(None, Err("kind is missing".to_owned()))],
-        ("", _) => return vec![(None, Err("apiVersion is missing".to_owned()))],
+        ("" | "v1", "") => return vec![(None, Err("kind is missing".to_owned().into()))],
+        ("", _) => return vec![(None, Err("apiVersion is missing".to_owned().into()))],
         _ => return vec![(None, Err(unknown(&version, &kind)))],
     };
     match list_of {
         None => {
             let value: Value = match parse(text) {
                 Ok(value) => value,
-                Err((line, problem)) => return vec![(line, Err(problem))],
+                Err((line, problem)) => return vec![(line, Err(problem.into()))],
             };
             let made = Manifest::new(&kind, value).map_err(|problem| {
                 // The library knows the line of a mistake where the document is read as what it shall be.
@@ -108,7 +127,7 @@ fn objects(text: &str) -> Placed {
             });
             match made {
                 Ok(manifest) => vec![(None, Ok(manifest))],
-                Err((line, problem)) => vec![(line, Err(problem))],
+                Err((line, problem)) => vec![(line, Err(Mistake::of(&kind, problem)))],
             }
         }
         Some(list_of) => items(text, list_of),
@@ -123,7 +142,7 @@ fn items(text: &str, list_of: &str) -> Placed {
     }
     let list: List = match parse(text) {
         Ok(list) => list,
-        Err((line, problem)) => return vec![(line, Err(problem))],
+        Err((line, problem)) => return vec![(line, Err(problem.into()))],
     };
     let mut found = Vec::new();
     for (at, item) in list.items.unwrap_or_default().into_iter().enumerate() {
@@ -132,19 +151,23 @@ fn items(text: &str, list_of: &str) -> Placed {
         let kind = field("kind").unwrap_or(list_of).to_owned();
         let version = field("apiVersion").unwrap_or("v1").to_owned();
         let result = match (version.as_str(), kind.as_str()) {
-            ("v1", "Pod" | "Secret" | "ConfigMap") => Manifest::new(&kind, item.value),
-            (_, "") => Err("kind is missing".to_owned()),
+            ("v1", "Pod" | "Secret" | "ConfigMap") => {
+                Manifest::new(&kind, item.value).map_err(|problem| Mistake::of(&kind, problem))
+            }
+            (_, "") => Err("kind is missing".to_owned().into()),
             _ => Err(unknown(&version, &kind)),
         };
-        found.push((line, result.map_err(|problem| format!("items[{at}]: {problem}"))));
+        let placed = |mistake: Mistake| Mistake { problem: format!("items[{at}]: {}", mistake.problem), ..mistake };
+        found.push((line, result.map_err(placed)));
     }
     found
 }
 
-fn unknown(version: &str, kind: &str) -> String {
-    format!(
+fn unknown(version: &str, kind: &str) -> Mistake {
+    let problem = format!(
         "{version} {kind} is nothing that a node's larder holds; it takes v1 Pod, Secret, ConfigMap and lists of these"
-    )
+    );
+    Mistake { problem, hides: false }
 }
 
 /// Reads a document; an error has its line, and a text that quotes nothing.

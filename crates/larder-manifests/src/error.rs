@@ -64,6 +64,26 @@ pub enum ManifestError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The object was in a manifest before, which cannot be read as it is now.
+    #[error("{kind} {key}: its manifest cannot be read any more, so what is known of it may be old: {problem}")]
+    Broken {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// What is wrong with the manifest.
+        problem: Problem,
+    },
+    /// The object is in no manifest that can be read, but may be in one that cannot.
+    #[error("{kind} {key} is in no manifest that can be read, and may be in one that cannot: {problem}")]
+    Hidden {
+        /// Its kind.
+        kind: Kind,
+        /// Its namespace and name.
+        key: ObjectKey,
+        /// What is wrong, the first of all.
+        problem: Problem,
+    },
 }
 
 impl FetchError for ManifestError {
@@ -73,7 +93,7 @@ impl FetchError for ManifestError {
 
     fn class(&self) -> &'static str {
         match self {
-            Self::Folder { .. } | Self::Lost { .. } => "unreadable",
+            Self::Folder { .. } | Self::Lost { .. } | Self::Broken { .. } | Self::Hidden { .. } => "unreadable",
             Self::Slow { .. } => "timeout",
             Self::InvalidOption { .. } => "config",
             Self::NotFound { .. } => "not_found",

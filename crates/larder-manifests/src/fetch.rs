@@ -7,7 +7,8 @@ use larder_objects::{Fetch, ObjectKey, ReadKind};
 use std::sync::Arc;
 
 /// Reads of Secrets, or of ConfigMaps, from [`ManifestReader::fetcher`]. A read is a look into a map: it is answered at
-/// once, and with a TTL of 0 a store always has what the files last had. While the folder cannot be read, reads fail.
+/// once, and with a TTL of 0 a store always has what the files last had. While the folder cannot be read, reads fail, and so do
+/// those of an object whose manifest was broken since; that an object is in no manifest is said only while all can be read.
 #[derive(Clone, Debug)]
 pub struct ManifestFetch {
     reader: ManifestReader,
@@ -26,8 +27,15 @@ impl ManifestFetch {
         if status.synced && !status.connected {
             return Err(ManifestError::Lost { kind, key, folder });
         }
-        if let Some(object) = self.reader.object(self.kind, key.namespace(), key.name()) {
-            return Ok(object);
+        let (objects, wanted) = (self.reader.objects_now(), (kind, key.clone()));
+        if let Some(problem) = objects.kept.get(&wanted) {
+            return Err(ManifestError::Broken { kind, key, problem: problem.clone() });
+        }
+        if let Some(object) = objects.served.get(&wanted) {
+            return Ok(Arc::clone(object));
+        }
+        if let Some(problem) = objects.hidden.as_ref().filter(|_| status.synced) {
+            return Err(ManifestError::Hidden { kind, key, problem: problem.clone() });
         }
         // Absence counts only once everything has been read.
         if status.synced {

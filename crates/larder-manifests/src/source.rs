@@ -101,7 +101,7 @@ impl ManifestReader {
 
     /// A Secret or a ConfigMap.
     pub fn object(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<Arc<KubeObject>> {
-        self.objects_now().get(&(kind.into(), ObjectKey::new(namespace, name))).cloned()
+        self.objects_now().served.get(&(kind.into(), ObjectKey::new(namespace, name))).cloned()
     }
 
     /// All Secrets, or all ConfigMaps, ordered by namespace and name.
@@ -109,6 +109,7 @@ impl ManifestReader {
         let kind = Kind::from(kind);
         let mut all: Vec<_> = self
             .objects_now()
+            .served
             .iter()
             .filter(|((is, _), _)| *is == kind)
             .map(|(key, object)| (key.1.clone(), Arc::clone(object)))
@@ -127,7 +128,7 @@ impl ManifestReader {
         ManifestFetch::new(self.clone(), kind)
     }
 
-    fn objects_now(&self) -> Arc<Objects> {
+    pub(crate) fn objects_now(&self) -> Arc<Objects> {
         Arc::clone(&self.shared.objects.read())
     }
 }
@@ -137,7 +138,7 @@ impl fmt::Debug for ManifestReader {
         f.debug_struct("ManifestReader")
             .field("folder", &self.shared.folder)
             .field("pods", &self.shared.pods)
-            .field("objects", &self.objects_now().len())
+            .field("objects", &self.objects_now().served.len())
             .field("problems", &self.problems().len())
             .finish()
     }

@@ -1,6 +1,6 @@
 //! What the files had at the last look, and what of it is served.
 
-use crate::document;
+use crate::document::{self, Mistake};
 use crate::error::Problem;
 use crate::folder::{self, Stamp};
 use crate::hash::Hash;
@@ -14,8 +14,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is served of Secrets and ConfigMaps.
-pub(crate) type Objects = HashMap<(Kind, ObjectKey), Arc<KubeObject>>;
+/// What is served of Secrets and ConfigMaps, and how far it is to be believed.
+#[derive(Default)]
+pub(crate) struct Objects {
+    pub(crate) served: HashMap<Key, Arc<KubeObject>>,
+    /// Those of which the manifest cannot be read any more, and why.
+    pub(crate) kept: HashMap<Key, Problem>,
+    /// Why an object that is not served may be there all the same, the first reason of all.
+    pub(crate) hidden: Option<Problem>,
+}
 
 /// What a look at the folder gave.
 pub(crate) struct Scan {
@@ -37,7 +44,7 @@ pub(crate) struct State {
     version: u64,
 }
 
-type Key = (Kind, ObjectKey);
+pub(crate) type Key = (Kind, ObjectKey);
 
 #[derive(Default)]
 struct Contents {
@@ -45,6 +52,8 @@ struct Contents {
     stamp: Option<Stamp>,
     entries: Vec<Entry>,
     problems: Vec<Problem>,
+    /// The first of them behind which an object may be that nobody knows.
+    hides: Option<Problem>,
     seen_empty: bool,
 }
 
@@ -55,6 +64,8 @@ struct Entry {
     document: usize,
     line: usize,
     object: Held,
+    /// It is not in the file as that can be read now.
+    kept: bool,
 }
 
 #[derive(Clone)]
@@ -114,7 +125,9 @@ impl State {
                 "it has more than {} manifest files; those that sort last are not read",
                 self.options.max_files
             );
-            scan.problems.push(Problem { file: self.folder.clone(), document: None, line: None, problem });
+            let problem = Problem { file: self.folder.clone(), document: None, line: None, problem };
+            scan.objects.hidden.get_or_insert_with(|| problem.clone());
+            scan.problems.push(problem);
         }
         Ok(scan)
     }
@@ -136,21 +149,27 @@ impl State {
         }
         let old = std::mem::take(&mut contents.entries);
         let mut problems = Vec::new();
+        contents.hides = None;
         for found in found {
-            let made = found.result.and_then(|manifest| self.entry(manifest, path, &old, found.document, found.line));
+            let made = found.result.and_then(|manifest| {
+                self.entry(manifest, path, &old, found.document, found.line).map_err(Mistake::from)
+            });
             match made {
                 Ok(entry) => contents.entries.push(entry),
-                Err(problem) => problems.push(Problem {
-                    file: path.to_owned(),
-                    document: Some(found.document),
-                    line: Some(found.line),
-                    problem,
-                }),
+                Err(Mistake { problem, hides }) => {
+                    let (document, line) = (Some(found.document), Some(found.line));
+                    let problem = Problem { file: path.to_owned(), document, line, problem };
+                    if hides {
+                        contents.hides.get_or_insert_with(|| problem.clone());
+                    }
+                    problems.push(problem);
+                }
             }
         }
         if !problems.is_empty() {
             let has: HashSet<Key> = contents.entries.iter().map(|entry| entry.key.clone()).collect();
-            let kept: Vec<Entry> = old.into_iter().filter(|entry| !has.contains(&entry.key)).collect();
+            let kept = old.into_iter().filter(|entry| !has.contains(&entry.key));
+            let kept: Vec<Entry> = kept.map(|entry| Entry { kept: true, ..entry }).collect();
             if !kept.is_empty() {
                 problems.push(problem(path, &format!("served as before until that is mended: {}", names(&kept))));
             }
@@ -175,12 +194,20 @@ impl State {
         let key = (manifest.kind, ObjectKey::new(&manifest.namespace, &manifest.name));
         let fingerprint = manifest.fingerprint();
         if let Some(same) = old.iter().find(|entry| entry.key == key && entry.fingerprint == fingerprint) {
-            return Ok(Entry { key, fingerprint, version: same.version, document, line, object: same.object.clone() });
+            return Ok(Entry {
+                key,
+                fingerprint,
+                version: same.version,
+                document,
+                line,
+                object: same.object.clone(),
+                kept: false,
+            });
         }
         self.version += 1;
         let json = zeroize::Zeroizing::new(manifest.versioned(self.version));
         let object = Held::new(manifest.kind, &json).map_err(|error| error.to_string())?;
-        Ok(Entry { key, fingerprint, version: self.version, document, line, object })
+        Ok(Entry { key, fingerprint, version: self.version, document, line, object, kept: false })
     }
 
     /// Of all files' objects those that are served, and all problems in the order of the files.
@@ -188,11 +215,14 @@ impl State {
         let mut problems = Vec::new();
         let mut winners: HashMap<Key, (PathBuf, usize)> = HashMap::new();
         let mut uids: HashMap<Box<str>, Key> = HashMap::new();
-        let (mut pods, mut objects) = (Vec::new(), Objects::new());
+        let (mut pods, mut objects) = (Vec::new(), Objects::default());
         let mut served = HashMap::with_capacity(self.served.len());
         for (name, contents) in &mut self.files {
             let path = self.folder.join(name);
             problems.extend(contents.problems.iter().cloned());
+            if objects.hidden.is_none() {
+                objects.hidden.clone_from(&contents.hides);
+            }
             for entry in &mut contents.entries {
                 let mut refuse = |problem: String| {
                     let (document, line) = (Some(entry.document), Some(entry.line));
@@ -233,7 +263,12 @@ impl State {
                         pods.push(Arc::clone(pod));
                     }
                     Held::Object(object) => {
-                        objects.insert(entry.key.clone(), Arc::clone(object));
+                        objects.served.insert(entry.key.clone(), Arc::clone(object));
+                        // Where all that can be read is of other kinds, the first that is wrong stands for all.
+                        let why = contents.hides.as_ref().or(contents.problems.first());
+                        if let Some(why) = why.filter(|_| entry.kept) {
+                            objects.kept.insert(entry.key.clone(), why.clone());
+                        }
                     }
                 }
             }
@@ -250,6 +285,10 @@ fn unread(path: &Path, contents: &mut Contents, why: &str) {
         text.push_str("; served as before until it can be read: ");
         text.push_str(&names(&contents.entries));
     }
+    for entry in &mut contents.entries {
+        entry.kept = true;
+    }
+    contents.hides = Some(problem(path, why));
     contents.problems = vec![problem(path, &text)];
     contents.stamp = None;
 }

@@ -232,6 +232,11 @@ impl Node {
         self.clock.from_wall_time(unix_nanoseconds)
     }
 
+    /// The same for a wall time that another program has read, and after which something is to have happened.
+    pub fn from_wall_time_read_elsewhere(&self, unix_nanoseconds: i128) -> Timestamp {
+        self.clock.from_wall_time_read_elsewhere(unix_nanoseconds)
+    }
+
     /// Reads a Secret or a ConfigMap that a pod of this node refers to, for at most `deadline`.
     ///
     /// What is held is served, marked as stale, where fetching it fails or outlasts the deadline.
@@ -452,8 +457,16 @@ impl Node {
         match self.get_pod(namespace, name) {
             Ok(pod) => Ok(PodUid::from(pod.object.runtime_uid())),
             Err(error) => {
-                if let Some(uid) = self.runtime()?.find(namespace, name) {
+                let runtime = self.runtime()?;
+                if let Some(uid) = runtime.find(namespace, name) {
                     return Ok(uid);
+                }
+                if matches!(error, ReadError::NotFound { .. }) && !runtime.has_relisted() {
+                    return Err(ReadError::Unknown {
+                        what: format!("pod \"{namespace}/{name}\""),
+                        why: "the container runtime has not been listed yet".to_owned(),
+                        retry_after: Duration::from_secs(1),
+                    });
                 }
                 Err(error)
             }

@@ -161,11 +161,12 @@ fn warning(text: &str) -> String {
 }
 
 fn list_pods(app: &App, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
-    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
+    let (labels, fields) = (params.label_selector()?, params.field_selector_of_pods()?);
     let list = app.node.list_pods()?;
     let items = list.items.iter().filter(|pod| {
         namespace.is_none_or(|namespace| namespace == pod.namespace())
-            && fields.matches(pod.namespace(), pod.name())
+            // All that are served are this node's.
+            && fields.matches_pod(pod.namespace(), pod.name(), app.node.name())
             && labels.matches(|key| pod.label(key))
     });
     let body = kubernetes_list("Pod", items.map(|pod| pod.json().clone()));

@@ -140,11 +140,17 @@ async fn read_status(
 ) -> Result<Response, ApiError> {
     params.only(&["newerThan", "changedAfter", "timeout"])?;
     let timeout = params.duration("timeout", WAIT_TIMEOUT, WAIT_TIMEOUT_BOUNDS)?;
-    let min = |nanoseconds| app.node.from_wall_time(nanoseconds);
     let wait = match (params.instant("newerThan")?, params.instant("changedAfter")?) {
         (None, None) => None,
-        (Some(time), None) => Some(app.node.pod_status_newer_than(uid, min(time), timeout).boxed()),
-        (None, Some(time)) => Some(app.node.pod_status_changed_after(uid, min(time), timeout).boxed()),
+        (Some(time), None) => {
+            let min = app.node.from_wall_time_read_elsewhere(time);
+            Some(app.node.pod_status_newer_than(uid, min, timeout).boxed())
+        }
+        (None, Some(time)) => {
+            // The time is one that was answered with.
+            let min = app.node.from_wall_time(time);
+            Some(app.node.pod_status_changed_after(uid, min, timeout).boxed())
+        }
         (Some(_), Some(_)) => {
             let problem = "cannot be combined with newerThan".to_owned();
             return Err(ApiError::bad_parameter("changedAfter", params.text("changedAfter").unwrap_or(""), problem));

@@ -1,7 +1,7 @@
 //! The parameters of a request, checked: each error names the parameter, what it was, and what it should be.
 
 use crate::error::ApiError;
-use crate::selector::{FieldSelector, LabelSelector};
+use crate::selector::{FieldSelector, LabelSelector, SelectorError};
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
@@ -81,14 +81,20 @@ impl Params {
         self.selector("labelSelector")
     }
 
+    /// That of what is no pod.
     pub(crate) fn field_selector(&self) -> Result<FieldSelector, ApiError> {
+        let name = "fieldSelector";
+        let refused = |error: SelectorError| {
+            ApiError::bad_parameter(name, self.text(name).unwrap_or_default(), error.to_string())
+        };
+        self.selector::<FieldSelector>(name)?.for_objects().map_err(refused)
+    }
+
+    pub(crate) fn field_selector_of_pods(&self) -> Result<FieldSelector, ApiError> {
         self.selector("fieldSelector")
     }
 
-    fn selector<S: FromStr<Err = crate::selector::SelectorError> + Default>(
-        &self,
-        name: &'static str,
-    ) -> Result<S, ApiError> {
+    fn selector<S: FromStr<Err = SelectorError> + Default>(&self, name: &'static str) -> Result<S, ApiError> {
         self.text(name).map_or_else(
             || Ok(S::default()),
             |value| value.parse().map_err(|error: S::Err| ApiError::bad_parameter(name, value, error.to_string())),

@@ -2,8 +2,8 @@
 //!
 //! # Limits
 //!
-//! Field selectors know `metadata.name` and `metadata.namespace`; any other field is refused, as the API server refuses
-//! those that it does not index.
+//! Field selectors know `metadata.name` and `metadata.namespace`, and of a pod `spec.nodeName`, by which a node's agents select
+//! theirs; any other field is refused, as the API server refuses those that it does not index.
 
 use std::fmt;
 
@@ -20,7 +20,9 @@ pub enum SelectorError {
         reason: &'static str,
     },
     /// A field that larder does not select by.
-    #[error("field label not supported: \"{0}\": larder selects by metadata.name and metadata.namespace")]
+    #[error(
+        "field label not supported: \"{0}\": larder selects by metadata.name and metadata.namespace, and pods by spec.nodeName"
+    )]
     UnknownField(String),
 }
 
@@ -210,18 +212,48 @@ pub struct FieldSelector {
 enum Field {
     Name,
     Namespace,
+    NodeName,
+}
+
+impl Field {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "metadata.name",
+            Self::Namespace => "metadata.namespace",
+            Self::NodeName => "spec.nodeName",
+        }
+    }
 }
 
 impl FieldSelector {
-    /// Whether the object of that namespace and name is selected.
+    /// Whether the object of that namespace and name is selected. None has a node, but for
+    /// [pods](Self::matches_pod); see [`for_objects`](Self::for_objects).
     pub fn matches(&self, namespace: &str, name: &str) -> bool {
+        self.matches_pod(namespace, name, "")
+    }
+
+    /// Whether the pod of that namespace and name, on that node, is selected.
+    pub fn matches_pod(&self, namespace: &str, name: &str, node: &str) -> bool {
         self.requirements.iter().all(|(field, equal, value)| {
             let actual = match field {
                 Field::Name => name,
                 Field::Namespace => namespace,
+                Field::NodeName => node,
             };
             (actual == value) == *equal
         })
+    }
+
+    /// The same, for what is no pod.
+    ///
+    /// # Errors
+    ///
+    /// [`SelectorError::UnknownField`] if it selects by a field that only a pod has.
+    pub fn for_objects(self) -> Result<Self, SelectorError> {
+        match self.requirements.iter().find(|(field, ..)| *field == Field::NodeName) {
+            Some((field, ..)) => Err(SelectorError::UnknownField(field.as_str().to_owned())),
+            None => Ok(self),
+        }
     }
 }
 
@@ -246,6 +278,7 @@ fn parse_field(part: &str) -> Result<(Field, bool, String), SelectorError> {
     let field = match field.trim() {
         "metadata.name" => Field::Name,
         "metadata.namespace" => Field::Namespace,
+        "spec.nodeName" => Field::NodeName,
         other => return Err(SelectorError::UnknownField(other.to_owned())),
     };
     Ok((field, equal, value.trim().to_owned()))
@@ -255,10 +288,7 @@ impl fmt::Display for FieldSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (field, equal, value)) in self.requirements.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
-            let field = match field {
-                Field::Name => "metadata.name",
-                Field::Namespace => "metadata.namespace",
-            };
+            let field = field.as_str();
             write!(f, "{comma}{field}{}{value}", if *equal { "=" } else { "!=" })?;
         }
         Ok(())
@@ -323,5 +353,16 @@ mod tests {
             Err(SelectorError::UnknownField("status.phase".to_owned()))
         );
         assert!("metadata.name".parse::<FieldSelector>().is_err());
+    }
+
+    #[test]
+    fn pods_are_selected_by_their_node_and_nothing_else_is() {
+        let selector: FieldSelector = "spec.nodeName=n,metadata.name!=a".parse().unwrap();
+        assert!(selector.matches_pod("x", "b", "n"));
+        assert!(!selector.matches_pod("x", "a", "n") && !selector.matches_pod("x", "b", "m"));
+        assert_eq!(selector.to_string(), "spec.nodeName=n,metadata.name!=a");
+        assert_eq!(selector.for_objects(), Err(SelectorError::UnknownField("spec.nodeName".to_owned())));
+        let others: FieldSelector = "metadata.name!=a".parse().unwrap();
+        assert_eq!(others.clone().for_objects(), Ok(others));
     }
 }

@@ -280,8 +280,7 @@ impl Get {
                 _ => vec![document],
             };
             for item in items {
-                let row = if target.kind == Kind::Pod { pod::row(item, now) } else { node::row(item, now) };
-                let mut row = row?;
+                let mut row = if target.kind == Kind::Pod { pod::row(&item, now) } else { node::row(item, now)? };
                 row.wide.push(freshness.clone());
                 rows.push(row);
             }

@@ -27,6 +27,8 @@ use tracing_subscriber::EnvFilter;
 
 /// How long the start waits for the sources before it says what is held; it serves meanwhile.
 const SETTLE: Duration = Duration::from_secs(3);
+/// How long the end waits for what still runs on threads of its own.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
 /// Lines of the log that wait to be written.
 const LOG_LINES: usize = 4096;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -132,7 +134,10 @@ pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
     let (config, serve) = settings.into_options()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
-    runtime.block_on(daemon(config, serve))
+    let code = runtime.block_on(daemon(config, serve));
+    // A credential plugin that does not end, or a file system that does not answer, holds a thread that nobody waits for.
+    runtime.shutdown_timeout(LEFT_BEHIND);
+    code
 }
 
 async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode> {

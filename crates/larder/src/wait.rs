@@ -193,7 +193,8 @@ fn is_met(condition: &Condition, container: Option<&str>, answer: &PodStatusAnsw
     match condition {
         // The daemon has waited for it.
         Condition::NewerThan(_) => true,
-        Condition::Delete => answer.status.is_none() && answer.error.is_none(),
+        // Where the runtime has not been asked, nothing is known to be gone.
+        Condition::Delete => answer.status.is_none() && answer.error.is_none() && answer.as_of.is_some(),
         Condition::State(state) => {
             let newest = newest(container, answer);
             !newest.is_empty() && newest.iter().all(|container| container.state == *state)

@@ -126,6 +126,7 @@ impl Run {
     ///
     /// There are as many of these as objects: what is large and does not last lies in boxes, and nothing lies here twice, as
     /// the arguments of an `async fn` do.
+    #[allow(clippy::manual_async_fn, reason = "see above")]
     pub(super) fn until(self, dropped: oneshot::Receiver<()>, known: String) -> impl Future<Output = ()> + Send {
         async move {
             let shared = &self.shared;
@@ -177,7 +178,8 @@ impl Run {
                 Ok(End::WentBack) => {
                     at.from = From::Nothing;
                     counters.relisted_went_back();
-                    Duration::ZERO
+                    // Once it is a restore; a server whose versions go to and fro is to be left alone.
+                    if listed && begun.elapsed() < SHORT { backoff.pause() } else { Duration::ZERO }
                 }
                 // Once it is the way of things; a server that does not know its own list's version is to be left alone.
                 Err(error) if error.is_expired() => {

@@ -8,7 +8,8 @@ fn lines(text: &str) -> Vec<String> {
         .into_iter()
         .map(|found| match found.result {
             Ok(made) => format!("{}:{} {} {}/{}", found.document, found.line, made.kind, made.namespace, made.name),
-            Err(problem) => format!("{}:{}! {problem}", found.document, found.line),
+            Err(Mistake { problem, hides: true }) => format!("{}:{}! {problem}", found.document, found.line),
+            Err(Mistake { problem, .. }) => format!("{}:{}? {problem}", found.document, found.line),
         })
         .collect()
 }
@@ -55,7 +56,7 @@ fn a_bad_document_has_its_line_and_the_ones_around_it_are_read() {
         ("just a text\n", "2:6! a value of the wrong type"),
         (
             "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n",
-            "2:6! apps/v1 Deployment is nothing that a node's larder holds",
+            "2:6? apps/v1 Deployment is nothing that a node's larder holds",
         ),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {}}\n", "2:6! metadata.name is missing"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Upper}\n", "2:6! metadata.name \"Upper\" is not a name"),
@@ -69,10 +70,10 @@ fn a_bad_document_has_its_line_and_the_ones_around_it_are_read() {
         ),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  port:\n  - 80\n", "2:"),
         ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {}\n", "2:"),
-        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "2:6! a pod needs at least one container"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n", "2:6? a pod needs at least one container"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: c\n    image: i\n    ports: 80\n",
-            "2:13! spec.containers[0].ports: ",
+            "2:13? spec.containers[0].ports: ",
         ),
         ("a: &x [1]\nb: *y\n", "2:7! an alias to an anchor that is not there"),
     ];
@@ -92,7 +93,7 @@ fn a_list_is_taken_item_by_item() {
     let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n- apiVersion: v1\n  kind: Service\n  metadata: {name: b}\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: c}\n  data: {x: 1}\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: d}\n";
     let found = lines(text);
     assert_eq!(found[0], "1:4 ConfigMap default/a");
-    assert!(found[1].starts_with("1:7! items[1]: v1 Service is nothing"), "{found:?}");
+    assert!(found[1].starts_with("1:7? items[1]: v1 Service is nothing"), "{found:?}");
     assert!(found[2].starts_with("1:10! items[2]: data.x: invalid type"), "{found:?}");
     assert_eq!(found[3], "1:14 ConfigMap default/d");
     assert_eq!(

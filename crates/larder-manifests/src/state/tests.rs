@@ -45,6 +45,7 @@ impl Seen {
     fn new(scan: &Scan, folder: &Path) -> Self {
         let mut objects: Vec<String> = scan
             .objects
+            .served
             .values()
             .map(|object| {
                 let value: serde_json::Value = object.decode().unwrap();
@@ -267,4 +268,34 @@ fn a_folder_that_is_gone_is_an_error_and_forgets_nothing() {
     assert!(folder.state.scan().is_err());
     fs::rename(&to, &from).unwrap();
     assert_eq!(folder.scan().objects, ["ConfigMap default/x@101 1"]);
+}
+
+#[test]
+fn what_cannot_be_read_casts_doubt_on_what_it_had_and_on_what_is_not_there() {
+    let mut folder = Folder::with(ManifestOptions { max_file_bytes: 250, ..ManifestOptions::default() });
+    let doubts = |scan: &Scan| {
+        let mut kept: Vec<_> = scan.objects.kept.keys().map(|(_, key)| key.name().to_owned()).collect();
+        kept.sort();
+        (kept, scan.objects.hidden.as_ref().and_then(|problem| problem.line))
+    };
+    let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {k: dg==}\n";
+    folder.write("a.yaml", &format!("{}{secret}", map("x", "1")));
+    folder.write("b.yaml", &map("z", "1"));
+    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], None));
+
+    // A value that is no base64; then a document of another kind, which hides nothing.
+    folder.write("a.yaml", &format!("{}{}", map("x", "1"), secret.replace("dg==", "!")));
+    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec!["s".to_owned()], Some(6)));
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
+    folder.write("a.yaml", &format!("{}{secret}", map("x", "2")));
+    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], None));
+    folder.write("a.yaml", &format!("{}{secret}{service}", map("x", "2")));
+    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], None));
+
+    // The whole file, which is too large; what is in others is as it stands there.
+    folder.write("a.yaml", &map("x", &"1".repeat(300)));
+    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec!["s".to_owned(), "x".to_owned()], None));
+    assert!(folder.state.scan().unwrap().objects.hidden.is_some());
+    folder.write("a.yaml", &map("x", "3"));
+    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], None));
 }

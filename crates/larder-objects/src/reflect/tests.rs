@@ -11,7 +11,7 @@ use std::time::Duration;
 struct Secret;
 
 impl Object for Secret {
-    fn resource_version(&self) -> &str {
+    fn resource_version(&self) -> &'static str {
         "1"
     }
 }

@@ -33,7 +33,7 @@ type Outcome = (Inspection, Result<PodStatus, RuntimeError>);
 /// A listing that has been answered.
 enum Listed<'p> {
     All(Timestamp, Result<Vec<RuntimePod>, RuntimeError>),
-    Pod(ListedPod<'p>),
+    Pod(Box<ListedPod<'p>>),
 }
 
 struct ListedPod<'p> {
@@ -181,7 +181,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             }
         };
         self.observer.pod_relist_duration(self.clock.now().saturating_duration_since(began));
-        Listed::Pod(ListedPod { uid, asked, began, answer, early, ahead })
+        Listed::Pod(Box::new(ListedPod { uid, asked, began, answer, early, ahead }))
     }
 
     /// Puts the status of a container that has changed into its pod's entry, before the pod has been listed. The entry is
@@ -230,7 +230,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.move_global_time(work);
             }
             Listed::All(_, Err(error)) => self.note_failed_listing(error),
-            Listed::Pod(listed) => self.take_pod(work, places, listed),
+            Listed::Pod(listed) => self.take_pod(work, places, *listed),
         }
     }
 

@@ -2,21 +2,21 @@
 
 use super::{Row, time};
 use crate::output::age;
-use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus};
+use serde::Deserialize as _;
 use serde_json::Value;
 
-/// The row of a pod in JSON.
-pub(super) fn row(pod: Value, now: Timestamp) -> anyhow::Result<Row> {
-    let pod: Pod = serde_json::from_value(pod).context("larder's answer has a pod that cannot be read")?;
+/// The row of a pod in JSON. One that cannot be read has one all the same, and takes nothing from the others.
+pub(super) fn row(pod: &Value, now: Timestamp) -> Row {
+    let Ok(pod) = Pod::deserialize(pod) else { return unreadable(pod) };
     let spec = pod.spec.clone().unwrap_or_default();
     let status = pod.status.clone().unwrap_or_default();
     let sidecars = spec.init_containers.iter().flatten().filter(|container| is_sidecar(container));
     let total = spec.containers.len() + sidecars.count();
     let ready = ready(&pod, &status);
     let none = || "<none>".to_owned();
-    Ok(Row {
+    Row {
         namespace: pod.metadata.namespace.clone().unwrap_or_default(),
         name: pod.metadata.name.clone().unwrap_or_default(),
         narrow: vec![
@@ -26,7 +26,19 @@ pub(super) fn row(pod: Value, now: Timestamp) -> anyhow::Result<Row> {
             age::since(time(pod.metadata.creation_timestamp.as_ref()), now),
         ],
         wide: vec![status.pod_ip.unwrap_or_else(none), spec.node_name.unwrap_or_else(none)],
-    })
+    }
+}
+
+/// What is wrong with it is not said here: the words for it would quote the pod.
+fn unreadable(pod: &Value) -> Row {
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let unknown = || "<unknown>".to_owned();
+    Row {
+        namespace: text("namespace"),
+        name: text("name"),
+        narrow: vec![unknown(), "Unreadable".to_owned(), unknown(), unknown()],
+        wide: vec![unknown(), unknown()],
+    }
 }
 
 fn is_sidecar(container: &k8s_openapi::api::core::v1::Container) -> bool {

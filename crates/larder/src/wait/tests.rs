@@ -13,8 +13,9 @@ fn answer(containers: &[(&str, &str)]) -> PodStatusAnswer {
     .unwrap()
 }
 
+/// The runtime has nothing of it.
 fn absent() -> PodStatusAnswer {
-    PodStatusAnswer { status: None, ..answer(&[]) }
+    PodStatusAnswer { status: None, as_of: Some(Timestamp::UNIX_EPOCH), ..answer(&[]) }
 }
 
 #[test]
@@ -53,6 +54,8 @@ fn deleted_is_what_the_runtime_has_nothing_of() {
     assert!(!is_met(&Condition::Delete, None, &answer(&[])));
     let failing = PodStatusAnswer { error: Some("cannot be inspected".to_owned()), ..absent() };
     assert!(!is_met(&Condition::Delete, None, &failing), "not known is not gone");
+    let never_asked = PodStatusAnswer { as_of: None, ..absent() };
+    assert!(!is_met(&Condition::Delete, None, &never_asked), "nor is what nobody has asked for");
 }
 
 #[test]

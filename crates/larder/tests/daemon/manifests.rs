@@ -166,15 +166,35 @@ async fn what_is_found_is_shown_although_something_else_is_not() {
 async fn a_bad_document_harms_only_itself() {
     let bad = format!("{WEB}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: broken\n---\n{OBJECTS}");
     let daemon = Daemon::with_manifests(&[("all.yaml", &bad)]).await;
-    assert_eq!(
-        daemon.larder("get secrets,cm -n shop -o name").await.ok(),
-        "secret/db\nsecret/tls\nconfigmap/settings\n"
-    );
+    let output = daemon.larder("get secrets,cm -n shop -o name").await;
+    assert_eq!(output.stdout, "secret/db\nsecret/tls\nconfigmap/settings\n");
+    // The bad document may be what a pod refers to and nobody has seen.
+    assert!(output.stderr.contains("shop/missing") && output.stderr.contains("document 2"), "{output:?}");
     let report = daemon.get("/larder/v1/status").await.json();
     let degraded = report["degraded"][0].as_str().unwrap();
     assert!(degraded.contains("all.yaml:") && degraded.contains("document 2"), "{degraded}");
     let status = daemon.larder("status").await.ok();
     assert!(status.contains("DEGRADED") && status.contains("all.yaml"), "{status}");
+}
+
+#[tokio::test]
+async fn what_a_broken_manifest_had_is_stale_and_what_it_may_have_is_not_known() {
+    const BROKEN: &str = "kind: Secret\nmetadata: {name: db\n";
+    let (held, missing) = ("/api/v1/namespaces/shop/secrets/db", "/api/v1/namespaces/shop/secrets/missing");
+    // From the start on: what it has cannot be known.
+    let daemon = Daemon::with_manifests(&[FILES[0], ("objects.yaml", BROKEN)]).await;
+    for path in [held, missing] {
+        let answer = daemon.get(path).await;
+        assert_eq!(answer.code, 503, "{answer:?}");
+        assert!(answer.json()["message"].as_str().unwrap().contains("objects.yaml"), "{answer:?}");
+    }
+    // Mended, it is known what is there and what is not; broken again, what was there is old.
+    daemon.write("objects.yaml", OBJECTS);
+    let codes = async || (daemon.get(held).await.code, daemon.get(missing).await.code);
+    until("it is read", async || (codes().await == (200, 404)).then_some(())).await;
+    daemon.write("objects.yaml", BROKEN);
+    until("it is stale", async || daemon.get(held).await.is_stale().then_some(())).await;
+    assert_eq!(daemon.get(held).await.code, 200);
 }
 
 #[tokio::test]

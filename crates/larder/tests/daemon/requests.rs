@@ -50,7 +50,8 @@ async fn a_wrong_parameter_is_named() {
         (format!("{secret}?timeout=0s"), "timeout"),
         (format!("{secret}?timeout=2h"), "timeout"),
         ("/api/v1/secrets?labelSelector=a%20b".to_owned(), "labelSelector"),
-        ("/api/v1/pods?fieldSelector=spec.nodeName%3Dx".to_owned(), "fieldSelector"),
+        ("/api/v1/pods?fieldSelector=status.phase%3Dx".to_owned(), "fieldSelector"),
+        ("/api/v1/secrets?fieldSelector=spec.nodeName%3Dx".to_owned(), "fieldSelector"),
         ("/larder/v1/pods/u/status?newerThan=yesterday".to_owned(), "newerThan"),
         ("/larder/v1/pods/u/status?newerThan=2026-01-01T00:00:00Z&timeout=1d".to_owned(), "timeout"),
         // One object is read for a pod, not a list.

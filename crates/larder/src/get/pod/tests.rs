@@ -23,7 +23,7 @@ fn check(expected: [&str; 3], spec: Value, status: Value) {
 
 /// READY, STATUS and RESTARTS.
 fn check_with(expected: [&str; 3], spec: Value, status: Value, metadata: Value) {
-    let row = row(pod(spec.clone(), status.clone(), metadata), now()).unwrap();
+    let row = row(&pod(spec.clone(), status.clone(), metadata), now());
     assert_eq!(row.narrow[..3], expected, "{spec} {status}");
     assert_eq!(row.narrow[3], "60m");
 }
@@ -108,5 +108,14 @@ fn the_last_restart_has_its_age() {
 #[test]
 fn a_wide_row_has_address_and_node() {
     let pod = pod(json!({"containers": [], "nodeName": "edge-1"}), json!({"podIP": "10.0.0.7"}), json!({}));
-    assert_eq!(row(pod, now()).unwrap().wide, ["10.0.0.7", "edge-1"]);
+    assert_eq!(row(&pod, now()).wide, ["10.0.0.7", "edge-1"]);
+}
+
+#[test]
+fn a_pod_that_cannot_be_read_has_a_row_without_a_word_of_it() {
+    let broken = json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"containers": "hunter2"}});
+    let row = row(&broken, now());
+    assert_eq!((row.namespace.as_str(), row.name.as_str()), ("shop", "web"));
+    assert_eq!((row.narrow[1].as_str(), row.narrow.len(), row.wide.len()), ("Unreadable", 4, 2));
+    assert!(!format!("{row:?}").contains("hunter2"));
 }
