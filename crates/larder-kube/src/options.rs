@@ -53,7 +53,7 @@ pub struct KubeOptions {
     /// How many watches share an HTTP/2 connection at most, nine tenths of what the server allows being the other limit.
     /// 90: API servers allow 100 requests, and reads need room beside watches.
     pub streams_per_connection: u32,
-    /// How many HTTP/2 connections are open at most; more watches than fit wait until others end. 64: 5,760 watches, many
+    /// How many HTTP/2 connections are open at most; more watches than fit wait until others end. 128: 11,520 watches, many
     /// times what a full node refers to, and few enough that a mistake cannot use up a server's sockets.
     pub max_connections: u32,
     /// How many lists and beginnings of watches of single objects are under way at most. 16: a node that starts with
@@ -82,7 +82,7 @@ impl Default for KubeOptions {
             forbidden_grace: Duration::from_secs(10),
             page_size: 250,
             streams_per_connection: 90,
-            max_connections: 64,
+            max_connections: 128,
             starts_in_flight: 16,
             max_object_bytes: 8 << 20,
             max_page_bytes: 64 << 20,

@@ -485,7 +485,7 @@ impl Node {
         })
     }
 
-    /// Waits until every source has answered once, or failed once.
+    /// Waits until every source has answered once, or failed once, and what the pods refer to is held.
     ///
     /// # Cancel safety
     ///
@@ -495,6 +495,8 @@ impl Node {
         while !self.is_settled() {
             ticks.tick().await;
         }
+        // What the pods refer to is held once they are registered.
+        self.registrar.caught_up().await;
     }
 }
 
