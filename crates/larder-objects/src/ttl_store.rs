@@ -90,7 +90,7 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     #[inline]
     fn is_fresh(&self, confirmed: Confirmed) -> bool {
         let ttl = self.ttl();
-        self.clock.now() < confirmed.expiry(ttl)
+        self.clock.is_before(confirmed.expiry(ttl))
     }
 
     fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {
