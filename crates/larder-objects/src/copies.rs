@@ -70,9 +70,12 @@ pub(crate) struct Copies<F: Fetch, R: Reflect<Object = F::Object, Error = F::Err
 type ShardOf<F, R> = Shard<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
 type AfterOf<F, R> = After<<F as Fetch>::Object, <R as Reflect>::Reflector>;
 
+/// Objects by their keys; in boxes, for a table has room for up to twice as many as are in it.
+type Items<O, E, H> = HashMap<ObjectKey, Box<Item<O, E, H>>, RandomState>;
+
 /// The objects of some namespaces.
 struct Shard<O, E, H> {
-    items: HashMap<ObjectKey, Item<O, E, H>, RandomState>,
+    items: Items<O, E, H>,
     namespaces: HashMap<Box<str>, Namespace<E, H>, RandomState>,
     stamp: Stamp,
 }
@@ -220,7 +223,7 @@ where
         } else if !P::POLLS {
             self.link(&key, &mut item, moment, after);
         }
-        items.insert(key, item);
+        items.insert(key, Box::new(item));
     }
 
     /// Has a reflector started for an object, once the lock is released.
@@ -277,7 +280,7 @@ where
 
     pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {
         let key = ObjectKey::new(namespace, name);
-        self.shard(namespace).lock().items.get(&key).map_or(0, Item::references)
+        self.shard(namespace).lock().items.get(&key).map_or(0, |item| item.references())
     }
 
     pub(crate) fn set_mounted(&self, namespace: &str, name: &str) {

@@ -204,7 +204,7 @@ type Names = HashSet<Box<str>, RandomState>;
 struct Linked<'s, O, E, H> {
     link: &'s mut Link<E, H>,
     names: &'s mut Names,
-    items: &'s mut HashMap<ObjectKey, super::Item<O, E, H>, RandomState>,
+    items: &'s mut super::Items<O, E, H>,
 }
 
 /// The reflector of that generation of a namespace, if it runs.
@@ -218,10 +218,11 @@ fn linked<'s, O, E, H>(shard: &'s mut Shard<O, E, H>, namespace: &str, generatio
 }
 
 fn of_namespace<'i, O, E, H>(
-    items: &'i mut HashMap<ObjectKey, super::Item<O, E, H>, RandomState>,
+    items: &'i mut super::Items<O, E, H>,
     namespace: &str,
 ) -> impl Iterator<Item = (&'i ObjectKey, &'i mut super::Item<O, E, H>)> {
-    items.iter_mut().filter(move |(key, _)| key.namespace() == namespace)
+    let all = items.iter_mut().map(|(key, item)| (key, &mut **item));
+    all.filter(move |(key, _)| key.namespace() == namespace)
 }
 
 impl<F, R, C, P> Copies<F, R, C, P>
@@ -345,7 +346,7 @@ where
 
 /// A namespace's watch tells of one object.
 fn set<O: crate::Object, E: crate::FetchError, H>(
-    items: &mut HashMap<ObjectKey, super::Item<O, E, H>, RandomState>,
+    items: &mut super::Items<O, E, H>,
     namespace: &str,
     name: &str,
     object: Option<Arc<O>>,
