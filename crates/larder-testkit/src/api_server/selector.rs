@@ -1,6 +1,6 @@
 //! Label and field selectors, as a list or watch request carries them.
 
-use super::object::{Kind, Record};
+use super::object::{Key, Kind, Record};
 
 /// Which objects a list or watch is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,12 @@ impl Filter {
         (self.namespace.is_empty() || record.key.namespace == self.namespace)
             && self.labels.iter().all(|requirement| requirement.matches(record))
             && self.fields.iter().all(|r| (record.field(&r.field).unwrap_or_default() == r.value) == r.equal)
+    }
+
+    /// The one object that can match, where the selector names it.
+    pub(crate) fn only_key(&self) -> Option<Key> {
+        let name = self.required_field("metadata.name").filter(|_| !self.namespace.is_empty())?;
+        Some(Key::new(&self.namespace, name))
     }
 
     /// The value that a field must have, where the selector names just one.

@@ -35,8 +35,10 @@
 //! ```
 
 mod state;
+mod watchers;
 
 pub(crate) use state::{Change, Listed};
+pub(crate) use watchers::Changes;
 
 use super::object::{ApiObject, Key, Kind, Record};
 use super::selector::Filter;
@@ -49,7 +51,7 @@ use state::{Cache, SNAPSHOTS, Snapshot, State, Write, select};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use watchers::Watchers;
 
 /// How many changes the history holds before the oldest are compacted away.
 pub const HISTORY: usize = 20_000;
@@ -157,8 +159,8 @@ pub struct ObjectStore {
 
 struct Inner {
     state: Mutex<State>,
-    /// Counts the changes, so that a watch knows that there is something to look at.
-    changes: watch::Sender<u64>,
+    /// Told of changes, so that a watch knows that there is something to look at.
+    watchers: Watchers,
     clock: TokioClock,
 }
 
@@ -197,8 +199,8 @@ impl ObjectStore {
             snapshots: VecDeque::new(),
             rng: StdRng::seed_from_u64(seed),
         };
-        let (changes, _) = watch::channel(0);
-        Self { inner: Arc::new(Inner { state: Mutex::new(state), changes, clock: TokioClock::new() }) }
+        let (state, watchers) = (Mutex::new(state), Watchers::new());
+        Self { inner: Arc::new(Inner { state, watchers, clock: TokioClock::new() }) }
     }
 
     /// Creates an object: UID, creation time and resourceVersion are set, a UID only where the object has none.
@@ -274,7 +276,7 @@ impl ObjectStore {
         let record =
             state.write(T::OBJECT_KIND, to_json(&object)?, Write::Update, self.inner.clock.now().as_nanos())?;
         drop(state);
-        self.announce();
+        self.announce(&record);
         parse(&record)
     }
 
@@ -286,10 +288,12 @@ impl ObjectStore {
     pub fn delete(&self, kind: Kind, namespace: &str, name: &str) -> Result<(), StoreError> {
         let mut state = self.inner.state.lock();
         let before = Arc::clone(state.record(kind, namespace, name)?);
-        state.objects.remove(&(kind, before.key.clone()));
-        state.record_change(kind, before.key.clone(), Some(before), None);
+        let key = before.key.clone();
+        state.objects.remove(&(kind, key.clone()));
+        state.record_change(kind, key.clone(), Some(before), None);
+        let revision = state.revision;
         drop(state);
-        self.announce();
+        self.inner.watchers.changed(kind, &key, revision);
         Ok(())
     }
 
@@ -321,7 +325,7 @@ impl ObjectStore {
         let mut state = self.inner.state.lock();
         state.revision = state.revision.saturating_add(by);
         drop(state);
-        self.announce();
+        self.inner.watchers.all_changed();
     }
 
     /// Forgets the history: a watch that resumes from before now is told 410 Gone, and so is one that has not yet sent all
@@ -332,7 +336,7 @@ impl ObjectStore {
         state.snapshots.clear();
         state.compacted = state.revision;
         drop(state);
-        self.announce();
+        self.inner.watchers.all_changed();
     }
 
     /// Sets how far reads with `resourceVersion=0` are behind. Watches are not affected: think of an API server beside this
@@ -364,12 +368,12 @@ impl ObjectStore {
         state.cache.revision = backup.revision;
         state.cache.objects = backup.objects.clone();
         drop(state);
-        self.announce();
+        self.inner.watchers.all_changed();
     }
 
-    /// Resolves at the next change, restore or compaction after it was subscribed.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.inner.changes.subscribe()
+    /// Resolves at the next change, restore or compaction after it was subscribed; for one object, at its next change.
+    pub(crate) fn subscribe(&self, only: Option<(Kind, Key)>) -> Changes {
+        self.inner.watchers.subscribe(only, self.revision())
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -450,12 +454,12 @@ impl ObjectStore {
     fn write(&self, kind: Kind, json: Map<String, Value>, write: Write) -> Result<Arc<Record>, StoreError> {
         let now = self.inner.clock.now().as_nanos();
         let written = self.inner.state.lock().write(kind, json, write, now)?;
-        self.announce();
+        self.announce(&written);
         Ok(written)
     }
 
-    fn announce(&self) {
-        self.inner.changes.send_modify(|changes| *changes += 1);
+    fn announce(&self, written: &Record) {
+        self.inner.watchers.changed(written.kind, &written.key, written.revision);
     }
 }
 

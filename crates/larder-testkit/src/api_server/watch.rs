@@ -5,7 +5,7 @@ use super::log::RequestLog;
 use super::object::{Kind, Record};
 use super::request::{Version, Watch};
 use super::status::Failure;
-use super::store::{Change, HistoryError, Listed, ObjectStore};
+use super::store::{Change, Changes, HistoryError, Listed, ObjectStore};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream};
 use serde_json::json;
@@ -43,7 +43,7 @@ struct Running {
     epoch: u64,
     /// All changes up to this revision are sent or queued.
     position: u64,
-    changes: watch::Receiver<u64>,
+    changes: Changes,
     queue: VecDeque<Bytes>,
     control: Control,
     deadline: Instant,
@@ -83,7 +83,7 @@ pub(crate) fn start(
         return Err(Failure::new(422, "Invalid", message));
     }
     // Before the first look at the store, so that no change between the two is missed.
-    let changes = setting.store.subscribe();
+    let changes = setting.store.subscribe(watch.filter.only_key().map(|key| (kind, key)));
     let control = *setting.control.borrow_and_update();
     let now = Instant::now();
     let mut running = Running {
@@ -153,7 +153,7 @@ impl Running {
                     continue;
                 }
             }
-            self.wait().await;
+            self.wait().await?;
         }
     }
 
@@ -166,6 +166,11 @@ impl Running {
                 self.queue.extend(events);
                 Ok(())
             }
+            // It has sent all that there was to send, and was not woken for what there was not.
+            Err(HistoryError::Compacted(oldest)) if self.changes.none_since(self.position) => {
+                self.position = oldest;
+                Ok(())
+            }
             Err(HistoryError::Compacted(oldest)) => {
                 self.fail(&Failure::expired(self.position, oldest));
                 Ok(())
@@ -176,23 +181,33 @@ impl Running {
         }
     }
 
-    async fn wait(&mut self) {
+    async fn wait(&mut self) -> io::Result<()> {
         let bookmarks = self.watch.bookmarks && !self.control.stalled;
         tokio::select! {
             // The store and the server outlive the watch; a closed channel ends it.
-            changed = self.changes.changed(), if !self.control.stalled => self.ending |= changed.is_err(),
+            changed = self.changes.changed(), if !self.control.stalled => self.ending |= !changed,
             changed = self.setting.control.changed() => self.ending |= changed.is_err(),
             () = tokio::time::sleep_until(self.next_bookmark), if bookmarks => {
                 self.next_bookmark += self.setting.bookmark_interval;
-                self.bookmark(false);
+                self.bookmark_of_now()?;
             }
             () = tokio::time::sleep_until(self.deadline), if !self.ending => {
                 if self.watch.bookmarks {
-                    self.bookmark(false);
+                    self.bookmark_of_now()?;
                 }
                 self.ending = true;
             }
         }
+        Ok(())
+    }
+
+    /// A bookmark of the store's revision, behind all that is to be sent until then.
+    fn bookmark_of_now(&mut self) -> io::Result<()> {
+        self.look()?;
+        if !self.ending {
+            self.bookmark(false);
+        }
+        Ok(())
     }
 
     /// The event by which this watch sees a change; `None` if it does not concern it.

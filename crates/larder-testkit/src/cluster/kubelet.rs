@@ -98,7 +98,7 @@ impl Kubelet {
 
     /// Runs until it is cancelled.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let (mut pods, mut runtime) = (self.store.subscribe(), self.containers.subscribe());
+        let (mut pods, mut runtime) = (self.store.subscribe(None), self.containers.subscribe());
         while !stop.is_cancelled() {
             pods.mark_unchanged();
             runtime.mark_unchanged();
@@ -107,7 +107,7 @@ impl Kubelet {
             tokio::select! {
                 () = stop.cancelled() => {}
                 // A closed channel means that what the kubelet works for is gone.
-                changed = pods.changed() => if changed.is_err() { return },
+                changed = pods.changed() => if !changed { return },
                 changed = runtime.changed() => if changed.is_err() { return },
                 changed = self.reachable.changed() => if changed.is_err() { return },
                 () = sleep_until(next) => {}

@@ -99,6 +99,37 @@ async fn a_compacted_version_is_gone() {
 }
 
 #[tokio::test]
+async fn a_watch_of_one_object_is_not_gone_for_what_others_changed() {
+    let interval = Duration::from_millis(20);
+    let (server, client) = start_with(ApiServerOptions { bookmark_interval: interval, ..Default::default() }).await;
+    let store = server.store();
+    store.create(config_map("shop", "a", &[])).expect("created");
+    let maps = Api::<ConfigMap>::namespaced(client, "shop");
+    let params = WatchParams::default().fields("metadata.name=a");
+    let mut events = pin!(maps.watch(&params, "2").await.expect("watched"));
+    assert_eq!(next(&mut events).await.as_deref(), Some("BOOKMARK@2"));
+    store.create(config_map("shop", "b", &[])).expect("created");
+    store.compact();
+    // It had nothing to tell until then, and goes on.
+    let caught_up = async { while next(&mut events).await.as_deref() != Some("BOOKMARK@3") {} };
+    tokio::time::timeout(SOON, caught_up).await.expect("bookmarks follow the other objects' revisions");
+    store.apply(config_map("shop", "a", &[("k", "v")])).expect("applied");
+    let told = async {
+        loop {
+            match next(&mut events).await {
+                Some(event) if event.starts_with("BOOKMARK@3") => {}
+                event => return event,
+            }
+        }
+    };
+    assert_eq!(told.await.as_deref(), Some("MODIFIED a@4"));
+    // One that begins before what is known of its object may have missed something.
+    store.compact();
+    let mut late = pin!(maps.watch(&params, "3").await.expect("watched"));
+    assert_eq!(next(&mut late).await.as_deref(), Some("ERROR 410 Expired"));
+}
+
+#[tokio::test]
 async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
     let (server, client) = start().await;
     server.store().skip_revisions(6);
