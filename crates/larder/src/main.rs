@@ -14,6 +14,7 @@ mod output;
 mod ps;
 mod replay;
 mod run;
+mod signals;
 mod status;
 mod wait;
 

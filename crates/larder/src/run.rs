@@ -5,6 +5,7 @@ mod settings;
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
 use crate::output::table::printable;
+use crate::signals::Signals;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -19,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -143,23 +143,14 @@ pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
 async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode> {
     let token = CancellationToken::new();
     // Before anything starts: a signal from here on ends it cleanly.
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut signals = Signals::listen()?;
     let starting = start(config, serve, token.clone());
     let running = tokio::select! {
         running = starting => running?,
-        _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
-        _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+        _ = signals.any() => return Ok(ExitCode::SUCCESS),
     };
-    let signals = async {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        }
-    };
-    let mut signals = std::pin::pin!(signals);
     let ended = tokio::select! {
-        signal = &mut signals => Some(signal),
+        signal = signals.any() => Some(signal),
         () = running.settled() => None,
     };
     let signal = if let Some(signal) = ended {
@@ -167,7 +158,7 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
     } else {
         // Nobody may be reading it; that is no reason to end.
         let _ = output::print(running.greeting().as_bytes());
-        signals.await
+        signals.any().await
     };
     tracing::info!(signal, "ending");
     running.stop().await;

@@ -7,6 +7,7 @@ use super::shop::{CHANGES, Changed, NAMESPACE, PODS, Shop};
 use super::{Start, guide};
 use crate::output;
 use crate::run::{self, Running};
+use crate::signals::Signals;
 use anyhow::Context as _;
 use larder_node::{ChangeDetection, Cluster as Sources, Config, RuntimeEndpoint, Strategy};
 use larder_server::{Limits, ServeOptions};
@@ -19,7 +20,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
@@ -43,28 +43,6 @@ pub(super) fn main(args: Start) -> anyhow::Result<ExitCode> {
     runtime.context("cannot start the async runtime")?.block_on(run(args))
 }
 
-/// The signals that end it.
-struct Signals {
-    all: [Signal; 3],
-}
-
-impl Signals {
-    fn listen() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("cannot listen for signals");
-        let (terminate, interrupt, hangup) = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
-        Ok(Self { all: [listen(terminate)?, listen(interrupt)?, listen(hangup)?] })
-    }
-
-    async fn any(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.all;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
-}
-
 async fn run(args: Start) -> anyhow::Result<ExitCode> {
     // Before anything is made: a signal from here on leaves nothing behind.
     let mut signals = Signals::listen()?;
@@ -72,7 +50,7 @@ async fn run(args: Start) -> anyhow::Result<ExitCode> {
     let starting = Demo::start(&folder, args.seed);
     let mut demo = tokio::select! {
         demo = starting => demo?,
-        () = signals.any() => return Ok(ExitCode::SUCCESS),
+        _ = signals.any() => return Ok(ExitCode::SUCCESS),
     };
     let told = demo.tell_until_the_end(&args, &mut signals).await;
     let summary = demo.stop().await;
@@ -149,7 +127,7 @@ impl Demo {
         let mut happenings = self.cluster.happenings();
         tokio::select! {
             () = self.larder.settled() => {}
-            () = signals.any() => return Ok(()),
+            _ = signals.any() => return Ok(()),
         }
         let guide = guide::text(self.cluster.api().url(), &self.socket, std::io::stdin().is_terminal());
         output::print(format!("{}\n{guide}\n", self.larder.greeting()).as_bytes())?;
@@ -162,7 +140,7 @@ impl Demo {
         let mut change = began + CHANGES;
         loop {
             tokio::select! {
-                () = signals.any() => return Ok(()),
+                _ = signals.any() => return Ok(()),
                 () = at(end) => return Ok(()),
                 Some(seen) = self.looking_out.join_next() => if let Ok(Some(line)) = seen { say(&line)? },
                 happening = happenings.recv() => match happening {

@@ -56,7 +56,7 @@ async fn a_path_that_is_too_long_says_how_long_it_may_be() {
 
 #[tokio::test]
 async fn a_signal_ends_it_cleanly_and_removes_the_socket() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut daemon = Daemon::with_manifests(&[]).await;
         // One client is idle, one in the middle of its request: neither holds up the end.
         let idle = UnixStream::connect(daemon.socket()).await.unwrap();
