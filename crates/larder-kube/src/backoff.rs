@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-/// The pauses after failures in a row.
+/// The pauses after failures in a row, in milliseconds: each reflector has some, so they are small.
 pub(crate) struct Backoff {
-    initial: Duration,
-    max: Duration,
-    next: Duration,
+    initial: u32,
+    max: u32,
+    next: u32,
 }
 
 impl Backoff {
     pub(crate) fn new(initial: Duration, max: Duration) -> Self {
-        Self { initial, max, next: initial }
+        let millis = |pause: Duration| u32::try_from(pause.as_millis()).unwrap_or(u32::MAX);
+        let initial = millis(initial).max(1);
+        Self { initial, max: millis(max), next: initial }
     }
 
     pub(crate) fn reset(&mut self) {
@@ -22,7 +24,7 @@ impl Backoff {
     pub(crate) fn pause(&mut self) -> Duration {
         let step = self.next.min(self.max);
         self.next = step.saturating_mul(2);
-        step.mul_f64(rand::random_range(0.5..=1.0))
+        Duration::from_millis(step.into()).mul_f64(rand::random_range(0.5..=1.0))
     }
 
     /// The next pause where the server has asked for one: not shorter than that, and up to a quarter longer, so that those

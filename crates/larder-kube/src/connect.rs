@@ -8,12 +8,14 @@ use http::header::USER_AGENT;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{AuthError, Body, ConfigExt};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use rustls::pki_types::ServerName;
+use secrecy::{ExposeSecret, SecretString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tower::{BoxError, ServiceBuilder};
+use zeroize::Zeroizing;
 
 /// The longest that reading credentials may take; a credential plugin may have to ask its own server.
 const CREDENTIALS: Duration = Duration::from_mins(1);
@@ -47,11 +49,12 @@ impl Origin {
         transport: &Transport,
     ) -> Result<(kube::Client, Arc<str>), KubeError> {
         install_crypto();
-        let config = self.load(options).await?;
+        let mut config = self.load(options).await?;
         let server = address(&config.cluster_url);
         let origin = self.clone();
         let (options, transport) = (options.clone(), transport.clone());
         let build = tokio::task::spawn_blocking(move || {
+            trim_token(&mut config.auth_info);
             client(&config, &options, &transport).map_err(|error| origin.explain(error))
         });
         match tokio::time::timeout(CREDENTIALS, build).await {
@@ -155,6 +158,24 @@ pub(crate) fn credentials(error: &AuthError) -> String {
             "the output of the user's exec credential plugin is not an ExecCredential".to_owned()
         }
         other => causes(other),
+    }
+}
+
+/// Takes the blanks around a token away, such as the newline that most files end with, as client-go does; kube refuses such a
+/// token. A file that has some is read again when the server refuses the token, instead of every minute.
+fn trim_token(user: &mut AuthInfo) {
+    let token = match (&user.token, &user.token_file) {
+        (Some(token), _) => Zeroizing::new(token.expose_secret().to_owned()),
+        (None, Some(file)) => match std::fs::read_to_string(file) {
+            Ok(token) => Zeroizing::new(token),
+            // kube reads it too, and says why it cannot.
+            Err(_) => return,
+        },
+        (None, None) => return,
+    };
+    let trimmed = token.trim();
+    if trimmed.len() < token.len() {
+        user.token = Some(SecretString::from(trimmed));
     }
 }
 

@@ -72,7 +72,7 @@ pub use client::{KubeClient, NodeCheck};
 pub use error::{DecodeProblem, KubeError, Target};
 pub use fetch::KubeFetch;
 pub use node::Node;
-pub use object::{Kind, KubeObject, ObjectKind};
+pub use object::{Kind, KubeObject, ObjectKind, json_of};
 pub use options::KubeOptions;
 pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};
 pub use reflect::{KubeReflect, KubeReflector};

@@ -196,29 +196,36 @@ impl Watch {
     /// The server's error event, a connection that broke, or an event that cannot be read. The watch is over then.
     ///
     /// Cancel safe: what has been read stays in the buffer.
-    pub(crate) async fn next(&mut self, patience: Duration) -> Result<Result<Event, End>, KubeError> {
-        loop {
-            if let Some(mut line) = self.line()? {
-                if line.iter().all(u8::is_ascii_whitespace) {
-                    continue;
+    // Not an `async fn`, which has room for its arguments twice: each open watch waits in here.
+    #[allow(clippy::manual_async_fn, reason = "see above")]
+    pub(crate) fn next(
+        &mut self,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Result<Event, End>, KubeError>> + Send {
+        async move {
+            loop {
+                if let Some(mut line) = self.line()? {
+                    if line.iter().all(u8::is_ascii_whitespace) {
+                        continue;
+                    }
+                    let event = self.event(&line);
+                    line.zeroize();
+                    return event.map(Ok);
                 }
-                let event = self.event(&line);
-                line.zeroize();
-                return event.map(Ok);
-            }
-            let frame = match tokio::time::timeout(patience, self.body.frame()).await {
-                Err(_) => return Ok(Err(End::Idle)),
-                // What is left of a line that broke off is told again by the next watch.
-                Ok(None) => {
-                    // Servers close a little before or after the second.
-                    let early = Instant::now() + EARLY < self.until;
-                    return Ok(Err(End::Closed { early }));
+                let frame = match tokio::time::timeout(patience, self.body.frame()).await {
+                    Err(_) => return Ok(Err(End::Idle)),
+                    // What is left of a line that broke off is told again by the next watch.
+                    Ok(None) => {
+                        // Servers close a little before or after the second.
+                        let early = Instant::now() + EARLY < self.until;
+                        return Ok(Err(End::Closed { early }));
+                    }
+                    Ok(Some(Err(error))) => return Err(self.client.cut(&self.target, &error)),
+                    Ok(Some(Ok(frame))) => frame,
+                };
+                if let Ok(data) = frame.into_data() {
+                    self.keep(&data);
                 }
-                Ok(Some(Err(error))) => return Err(self.client.cut(&self.target, &error)),
-                Ok(Some(Ok(frame))) => frame,
-            };
-            if let Ok(data) = frame.into_data() {
-                self.keep(&data);
             }
         }
     }

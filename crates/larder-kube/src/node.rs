@@ -64,6 +64,13 @@ impl Deref for Node {
     }
 }
 
+/// Its JSON.
+impl AsRef<[u8]> for Node {
+    fn as_ref(&self) -> &[u8] {
+        self.json()
+    }
+}
+
 impl Held for Node {
     const KIND: Kind = Kind::Node;
 

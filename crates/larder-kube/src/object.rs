@@ -4,7 +4,7 @@
 //!
 //! - *Faithful*: [`KubeObject::json`] is what the server sent, byte by byte, so fields that larder does not know survive.
 //!   The one addition: items of a list carry no `kind` and `apiVersion`, so these are put in front.
-//! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 200 bytes.
+//! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 100 bytes.
 //! - *Quiet*: `Debug` shows kind, name and version, never data. A Secret's bytes are overwritten when the last user of
 //!   them goes.
 //!
@@ -14,13 +14,14 @@
 
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::strict::Strict;
-use crate::text::{Borrowed, Text};
+use crate::text::{Borrowed, Span, Spans};
 use bytes::Bytes;
 use larder_objects::ObjectKey;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::fmt;
-use zeroize::Zeroizing;
+use std::sync::Arc;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The kinds of object that a larder holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -105,13 +106,15 @@ impl From<ObjectKind> for Kind {
 /// # Ok::<(), larder_kube::KubeError>(())
 /// ```
 pub struct KubeObject {
-    json: Bytes,
-    namespace: Text,
-    name: Text,
-    uid: Text,
-    resource_version: Text,
-    type_: Text,
-    labels: Box<[(Text, Text)]>,
+    /// The JSON, and behind it what the JSON has with escapes.
+    bytes: Box<[u8]>,
+    json_len: u32,
+    namespace: Span,
+    name: Span,
+    uid: Span,
+    resource_version: Span,
+    type_: Span,
+    labels: Box<[(Span, Span)]>,
     /// Seconds since the Unix epoch; `i64::MIN` where the object has none.
     created: i64,
     entries: u32,
@@ -138,31 +141,36 @@ impl KubeObject {
                 return Err(DecodeProblem::Other { field, wants });
             }
         }
-        let json = Self::keep(kind, given, &head);
+        let mut json = Self::keep(kind, given, &head);
+        let json_len = u32::try_from(json.len()).map_err(|_| DecodeProblem::TooLarge { limit: u32::MAX as usize })?;
         let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(&json)?;
         let Strict(meta) = wire.metadata;
         if meta.name.0.is_empty() {
             return Err(DecodeProblem::Missing("metadata.name"));
         }
-        let text = |of: &Borrowed<'_>| Text::of(&json, of);
-        let labels = meta.labels.unwrap_or_default();
-        Ok(Self {
-            namespace: text(&meta.namespace),
-            name: text(&meta.name),
-            uid: text(&meta.uid),
-            resource_version: text(&meta.resource_version),
-            type_: text(&wire.type_),
-            labels: labels.0.iter().map(|(key, value)| (text(key), text(value))).collect(),
+        let mut spans = Spans::of(&json);
+        let mut object = Self {
+            bytes: Box::default(),
+            json_len,
+            namespace: spans.span(&meta.namespace),
+            name: spans.span(&meta.name),
+            uid: spans.span(&meta.uid),
+            resource_version: spans.span(&meta.resource_version),
+            type_: spans.span(&wire.type_),
+            labels: meta.labels.iter().flat_map(|all| &all.0).map(|(k, v)| (spans.span(k), spans.span(v))).collect(),
             created: meta.creation_timestamp.map_or(i64::MIN, jiff::Timestamp::as_second),
             entries: [wire.data, wire.binary_data].into_iter().flatten().map(|entries| entries.0).sum(),
             kind,
             immutable: wire.immutable.unwrap_or_default(),
-            json,
-        })
+        };
+        let behind = spans.behind();
+        let bytes = if behind.is_empty() { std::mem::take(&mut *json) } else { [&json, behind.as_bytes()].concat() };
+        object.bytes = bytes.into_boxed_slice();
+        Ok(object)
     }
 
     /// One exact allocation for the bytes, with what a list leaves out put in front.
-    fn keep(kind: Kind, given: &[u8], head: &Head<'_>) -> Bytes {
+    fn keep(kind: Kind, given: &[u8], head: &Head<'_>) -> Zeroizing<Vec<u8>> {
         let mut front = String::new();
         if head.kind.0.is_empty() {
             front = format!("\"kind\":\"{kind}\",");
@@ -173,11 +181,7 @@ impl KubeObject {
         let open = given.iter().position(|byte| *byte == b'{').map_or(0, |at| at + 1);
         let given = if front.is_empty() { given } else { given.get(open..).unwrap_or_default() };
         let brace: &[u8] = if front.is_empty() { b"" } else { b"{" };
-        let all = [brace, front.as_bytes(), given].concat().into_boxed_slice();
-        match kind {
-            Kind::Secret => Bytes::from_owner(Zeroizing::new(all)),
-            Kind::ConfigMap | Kind::Pod | Kind::Node => Bytes::from(all),
-        }
+        Zeroizing::new([brace, front.as_bytes(), given].concat())
     }
 
     /// Its kind.
@@ -187,12 +191,12 @@ impl KubeObject {
 
     /// Its namespace; empty for a node.
     pub fn namespace(&self) -> &str {
-        self.namespace.get(&self.json)
+        self.namespace.get(&self.bytes)
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.name.get(&self.json)
+        self.name.get(&self.bytes)
     }
 
     /// Its namespace and name.
@@ -202,12 +206,12 @@ impl KubeObject {
 
     /// Its UID; empty where the source gave none.
     pub fn uid(&self) -> &str {
-        self.uid.get(&self.json)
+        self.uid.get(&self.bytes)
     }
 
     /// Its resource version, opaque but for equality; empty where the source gave none.
     pub fn resource_version(&self) -> &str {
-        self.resource_version.get(&self.json)
+        self.resource_version.get(&self.bytes)
     }
 
     /// Whether it says of itself that it never changes.
@@ -217,12 +221,12 @@ impl KubeObject {
 
     /// A Secret's type, such as `kubernetes.io/tls`; empty for other kinds and where none is given.
     pub fn type_(&self) -> &str {
-        self.type_.get(&self.json)
+        self.type_.get(&self.bytes)
     }
 
     /// Its labels, in the order of the JSON.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(key, value)| (key.get(&self.json), value.get(&self.json)))
+        self.labels.iter().map(|(key, value)| (key.get(&self.bytes), value.get(&self.bytes)))
     }
 
     /// The value of one label.
@@ -240,9 +244,9 @@ impl KubeObject {
         self.entries
     }
 
-    /// The whole object as JSON, with `kind` and `apiVersion`. Cloning it shares the bytes.
-    pub fn json(&self) -> &Bytes {
-        &self.json
+    /// The whole object as JSON, with `kind` and `apiVersion`; [`json_of`] shares it.
+    pub fn json(&self) -> &[u8] {
+        self.bytes.get(..self.json_len as usize).unwrap_or_default()
     }
 
     /// The object as a typed one, such as `k8s_openapi::api::core::v1::Secret`; made anew at every call.
@@ -259,19 +263,49 @@ impl KubeObject {
     /// # Ok::<(), larder_kube::KubeError>(())
     /// ```
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, KubeError> {
-        serde_json::from_slice(&self.json)
+        serde_json::from_slice(self.json())
             .map_err(|error| KubeError::decode(Target::Object(self.kind, self.key()), error.into()))
     }
 
     /// About how many bytes of memory it takes.
     pub fn memory(&self) -> usize {
-        let labels: usize = self
-            .labels
-            .iter()
-            .map(|(key, value)| size_of::<(Text, Text)>() + key.heap_bytes() + value.heap_bytes())
-            .sum();
-        size_of::<Self>() + self.json.len() + labels
+        size_of::<Self>() + self.bytes.len() + size_of_val(&*self.labels)
     }
+}
+
+impl Drop for KubeObject {
+    fn drop(&mut self) {
+        if self.kind == Kind::Secret {
+            self.bytes.zeroize();
+        }
+    }
+}
+
+/// Its JSON.
+impl AsRef<[u8]> for KubeObject {
+    fn as_ref(&self) -> &[u8] {
+        self.json()
+    }
+}
+
+/// The JSON of a [`KubeObject`], [`Pod`](crate::Pod) or [`Node`](crate::Node) that others have too. The bytes are the object's
+/// own, which lives for as long as they do.
+///
+/// ```
+/// use larder_kube::{Kind, KubeObject, json_of};
+/// use std::sync::Arc;
+/// let object = Arc::new(KubeObject::from_json(Kind::ConfigMap, br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#)?);
+/// assert_eq!(json_of(Arc::clone(&object)).as_ptr(), object.json().as_ptr());
+/// # Ok::<(), larder_kube::KubeError>(())
+/// ```
+pub fn json_of<T: AsRef<[u8]> + Send + Sync + 'static>(object: Arc<T>) -> Bytes {
+    struct Shared<T>(Arc<T>);
+    impl<T: AsRef<[u8]>> AsRef<[u8]> for Shared<T> {
+        fn as_ref(&self) -> &[u8] {
+            (*self.0).as_ref()
+        }
+    }
+    Bytes::from_owner(Shared(object))
 }
 
 impl larder_objects::Object for KubeObject {
@@ -296,7 +330,7 @@ impl fmt::Debug for KubeObject {
             .field("name", &self.name())
             .field("uid", &self.uid())
             .field("resource_version", &self.resource_version())
-            .field("json_bytes", &self.json.len())
+            .field("json_bytes", &self.json_len)
             .finish_non_exhaustive()
     }
 }

@@ -171,6 +171,13 @@ impl Deref for Pod {
     }
 }
 
+/// Its JSON.
+impl AsRef<[u8]> for Pod {
+    fn as_ref(&self) -> &[u8] {
+        self.json()
+    }
+}
+
 impl Held for Pod {
     const KIND: Kind = Kind::Pod;
 

@@ -53,7 +53,7 @@ use http::Method;
 use larder_objects::{NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorSink};
 use pulse::Pulse;
 use revision::Revision;
-use run::{Run, Sink};
+use run::{Position, Run, Sink};
 use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
@@ -189,7 +189,7 @@ impl KubeReflect {
         let (running, dropped) = oneshot::channel();
         if of.scope(shared.kind).is_some() {
             let run = Run { shared: Arc::clone(shared), of, sink };
-            shared.spawn(run.until(dropped, known));
+            shared.spawn(run.until(dropped, Position::start(known)));
         } else {
             sink.failed(Arc::new(KubeError::InvalidName { target: of.target(shared.kind) }));
         }

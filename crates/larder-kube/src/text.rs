@@ -1,57 +1,90 @@
-//! A short string that usually lies inside the JSON it came from.
+//! Short strings that usually lie inside the JSON they came from.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A string of an object's JSON: where it stands there, or its own copy where the JSON has it with escapes.
+/// Where a string stands in some bytes, of which it is UTF-8.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl Span {
+    /// Of bytes that do not go that far, nothing is UTF-8.
+    pub(crate) fn new(start: usize, len: usize) -> Self {
+        Self { start: u32::try_from(start).unwrap_or(u32::MAX), len: u32::try_from(len).unwrap_or(u32::MAX) }
+    }
+
+    /// Where `text`, which was parsed from `json`, stands in it; none where the JSON has it with escapes.
+    fn within(json: &[u8], text: &Borrowed<'_>) -> Option<Self> {
+        let Cow::Borrowed(slice) = &text.0 else { return text.0.is_empty().then(|| Self::new(0, 0)) };
+        if slice.is_empty() {
+            return Some(Self::new(0, 0));
+        }
+        // A difference of addresses, no pointer is made of it; checked against the bounds before it is used.
+        let start = slice.as_ptr().addr().wrapping_sub(json.as_ptr().addr());
+        let inside = json.get(start..).and_then(|rest| rest.get(..slice.len()));
+        (inside == Some(slice.as_bytes())).then(|| Self::new(start, slice.len()))
+    }
+
+    pub(crate) fn get(self, bytes: &[u8]) -> &str {
+        let (start, len) = (self.start as usize, self.len as usize);
+        // The span was found in these very bytes as UTF-8; were it not, an empty string is the harmless answer.
+        bytes
+            .get(start..start.saturating_add(len))
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default()
+    }
+}
+
+/// The strings of an object's JSON. Those that the JSON has with escapes are to be put behind it, as they read.
 ///
-/// Names, UIDs and resource versions never need escapes, so an object pays 16 bytes for each and no allocation.
+/// Names, UIDs and resource versions never need escapes, so an object pays 8 bytes for each and no allocation.
+pub(crate) struct Spans<'a> {
+    json: &'a [u8],
+    behind: String,
+}
+
+impl<'a> Spans<'a> {
+    pub(crate) fn of(json: &'a [u8]) -> Self {
+        Self { json, behind: String::new() }
+    }
+
+    /// Where `text`, which was parsed from the JSON, stands.
+    pub(crate) fn span(&mut self, text: &Borrowed<'_>) -> Span {
+        Span::within(self.json, text).unwrap_or_else(|| {
+            let start = self.json.len() + self.behind.len();
+            self.behind.push_str(&text.0);
+            Span::new(start, text.0.len())
+        })
+    }
+
+    /// What is to be put behind the JSON.
+    pub(crate) fn behind(self) -> String {
+        self.behind
+    }
+}
+
+/// A string of an object's JSON: where it stands there, or its own copy where the JSON has it with escapes.
 pub(crate) enum Text {
-    Span { start: u32, len: u32 },
+    Span(Span),
     Owned(Box<str>),
 }
 
 impl Text {
-    pub(crate) const EMPTY: Self = Self::Span { start: 0, len: 0 };
-
     /// Remembers `text`, which was parsed from `json`.
     pub(crate) fn of(json: &[u8], text: &Borrowed<'_>) -> Self {
-        if text.0.is_empty() {
-            return Self::EMPTY;
-        }
-        if let Cow::Borrowed(slice) = &text.0 {
-            // A difference of addresses, no pointer is made of it; checked against the bounds before it is used.
-            let start = slice.as_ptr().addr().wrapping_sub(json.as_ptr().addr());
-            let inside = json.get(start..).and_then(|rest| rest.get(..slice.len()));
-            if inside == Some(slice.as_bytes())
-                && let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(slice.len()))
-            {
-                return Self::Span { start, len };
-            }
-        }
-        Self::Owned(text.0.as_ref().into())
+        Span::within(json, text).map_or_else(|| Self::Owned(text.0.as_ref().into()), Self::Span)
     }
 
     /// The string, out of the JSON that it was made with.
     pub(crate) fn get<'a>(&'a self, json: &'a [u8]) -> &'a str {
         match self {
-            Self::Span { start, len } => {
-                let start = *start as usize;
-                // The span was found in this very JSON as UTF-8; were it not, an empty string is the harmless answer.
-                json.get(start..start + *len as usize)
-                    .and_then(|bytes| std::str::from_utf8(bytes).ok())
-                    .unwrap_or_default()
-            }
+            Self::Span(span) => span.get(json),
             Self::Owned(text) => text,
-        }
-    }
-
-    pub(crate) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Span { .. } => 0,
-            Self::Owned(text) => text.len(),
         }
     }
 }

@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, header};
-use larder_kube::{Kind, KubeObject};
+use larder_kube::{Kind, json_of};
 use larder_node::{ObjectKind, ReadError};
 use larder_objects::ObjectKey;
 use std::fmt::Write as _;
@@ -102,7 +102,7 @@ async fn list_objects(
     let headers = incomplete(plural, &list.unknown, list.items.len(), params.flag("partial"))?;
     list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
     let told = Told::of_all(&list.items);
-    let body = kubernetes_list(Kind::from(kind).as_str(), list.items.iter().map(|answer| answer.object.json().clone()));
+    let body = kubernetes_list(Kind::from(kind).as_str(), list.items.into_iter().map(|answer| json_of(answer.object)));
     let mut response = json(app, told.as_ref(), body.into_body());
     response.headers_mut().extend(headers);
     Ok(response)
@@ -163,13 +163,13 @@ fn warning(text: &str) -> String {
 fn list_pods(app: &App, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
     let (labels, fields) = (params.label_selector()?, params.field_selector_of_pods()?);
     let list = app.node.list_pods()?;
-    let items = list.items.iter().filter(|pod| {
+    let items = list.items.into_iter().filter(|pod| {
         namespace.is_none_or(|namespace| namespace == pod.namespace())
             // All that are served are this node's.
             && fields.matches_pod(pod.namespace(), pod.name(), app.node.name())
             && labels.matches(|key| pod.label(key))
     });
-    let body = kubernetes_list("Pod", items.map(|pod| pod.json().clone()));
+    let body = kubernetes_list("Pod", items.map(json_of));
     Ok(json(app, Some(&Told::held(list.freshness, list.why)), body.into_body()))
 }
 
@@ -182,14 +182,14 @@ fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
         Err(error) => return Err(error.into()),
     };
     let selected = node.filter(|node| fields.matches("", node.name()) && labels.matches(|key| node.label(key)));
-    let body = kubernetes_list("Node", selected.iter().map(|node| node.json().clone()));
+    let body = kubernetes_list("Node", selected.into_iter().map(json_of));
     Ok(json(app, Some(&told), body.into_body()))
 }
 
 /// `/api/v1/nodes/{name}`.
 pub(crate) async fn get_node(State(app): Shared, Path(name): Path<String>) -> Result<Response, ApiError> {
     let answer = app.node.get_node(&name);
-    one(&app, answer.map(|answer| (Told::of(&answer), answer.object.json().clone())))
+    one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))))
 }
 
 /// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
@@ -203,7 +203,7 @@ pub(crate) async fn get_one(
     }
     if kind == "pods" {
         let answer = app.node.get_pod(&namespace, &name);
-        return one(&app, answer.map(|answer| (Told::of(&answer), answer.object.json().clone())));
+        return one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))));
     }
     let kind = object_kind(&kind).ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
     let timeout = read_timeout(&params)?;
@@ -211,7 +211,7 @@ pub(crate) async fn get_one(
         Some(pod) => app.node.get_object_for((&namespace, pod), kind, &name, timeout).await,
         None => app.node.get_object(kind, &namespace, &name, timeout).await,
     };
-    one(&app, answer.map(|answer| (Told::of(&answer), KubeObject::json(&answer.object).clone())))
+    one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))))
 }
 
 fn one(app: &Arc<App>, answer: Result<(Told, bytes::Bytes), ReadError>) -> Result<Response, ApiError> {

@@ -5,7 +5,7 @@ use crate::client::KubeClient;
 use crate::error::{KubeError, Target};
 use crate::pool::Liveness;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use slab::Slab;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The reflectors whose watches are open and have caught up: at most as many as run.
 pub(super) struct Pulse {
     interval: Duration,
-    open: Mutex<Open>,
-}
-
-#[derive(Default)]
-struct Open {
-    next: u64,
-    watches: HashMap<u64, Watched>,
+    open: Mutex<Slab<Watched>>,
 }
 
 struct Watched {
@@ -38,7 +32,7 @@ struct Watched {
 /// A reflector among them, until it is dropped.
 pub(super) struct Member<'a> {
     pulse: &'a Pulse,
-    id: u64,
+    id: usize,
 }
 
 impl Pulse {
@@ -47,11 +41,8 @@ impl Pulse {
     }
 
     pub(super) fn join(&self, sink: &Sink, target: Target, liveness: Liveness) -> Member<'_> {
-        let mut open = self.open.lock();
-        let id = open.next;
-        open.next += 1;
         let told = liveness.heard();
-        open.watches.insert(id, Watched { sink: sink.clone(), target, liveness, told, silent: false });
+        let id = self.open.lock().insert(Watched { sink: sink.clone(), target, liveness, told, silent: false });
         Member { pulse: self, id }
     }
 
@@ -62,7 +53,7 @@ impl Pulse {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            for watched in self.open.lock().watches.values_mut() {
+            for (_, watched) in self.open.lock().iter_mut() {
                 watched.look(client, patience);
             }
         }
@@ -87,6 +78,6 @@ impl Watched {
 impl Drop for Member<'_> {
     fn drop(&mut self) {
         // When this returns, the sink is told nothing more by the pulse.
-        self.pulse.open.lock().watches.remove(&self.id);
+        drop(self.pulse.open.lock().try_remove(self.id));
     }
 }

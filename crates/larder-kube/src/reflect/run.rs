@@ -105,7 +105,7 @@ enum From {
 }
 
 /// How far a reflector has come.
-struct Position {
+pub(super) struct Position {
     /// The last version that was told; empty for none.
     version: String,
     from: From,
@@ -115,6 +115,13 @@ struct Position {
     failing: bool,
 }
 
+impl Position {
+    /// Before the first list; `known` is the last version that is known from before, empty for none.
+    pub(super) fn start(known: String) -> Self {
+        Self { version: known, from: From::Nothing, told: false, failing: false }
+    }
+}
+
 pub(super) struct Run {
     pub(super) shared: Arc<Shared>,
     pub(super) of: Of,
@@ -122,18 +129,18 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Runs until the reflector is dropped, or all are stopped. `known` is the last version that is known from before.
+    /// Runs until the reflector is dropped, or all are stopped.
     ///
     /// There are as many of these as objects: what is large and does not last lies in boxes, and nothing lies here twice, as
     /// the arguments of an `async fn` do.
     #[allow(clippy::manual_async_fn, reason = "see above")]
-    pub(super) fn until(self, dropped: oneshot::Receiver<()>, known: String) -> impl Future<Output = ()> + Send {
+    pub(super) fn until(self, dropped: oneshot::Receiver<()>, mut at: Position) -> impl Future<Output = ()> + Send {
         async move {
             let shared = &self.shared;
             let _running = shared.client.counters().reflector();
             // Whether there is a watch whose end is to be spread in time; anything else ends at once.
             let open = AtomicBool::new(false);
-            let mut follow = pin!(self.follow(known, &open));
+            let mut follow = pin!(self.follow(&mut at, &open));
             tokio::select! {
                 biased;
                 () = shared.stop.cancelled() => return,
@@ -146,18 +153,17 @@ impl Run {
         }
     }
 
-    async fn follow(&self, known: String, open: &AtomicBool) -> Infallible {
+    async fn follow(&self, at: &mut Position, open: &AtomicBool) -> Infallible {
         let options = self.shared.client.options();
         let mut backoff = Backoff::new(options.backoff_initial, options.backoff_max);
         let mut doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX);
-        let mut at = Position { version: known, from: From::Nothing, told: false, failing: false };
         loop {
             let listed = at.from == From::Nothing;
             at.told = false;
             let returns = self.shared.client.reach().returns();
             let mut unreached = false;
             let begun = Instant::now();
-            let ended = self.round(&mut at, open).await;
+            let ended = self.round(at, open).await;
             open.store(false, Ordering::Relaxed);
             if begun.elapsed() >= options.backoff_max {
                 backoff.reset();
@@ -187,7 +193,7 @@ impl Run {
                     counters.relisted_expired();
                     if listed && !at.told && begun.elapsed() < SHORT {
                         let pause = backoff.pause_after(error.retry_after());
-                        self.failed(&mut at, error);
+                        self.failed(at, *error);
                         pause
                     } else {
                         Duration::ZERO
@@ -208,7 +214,7 @@ impl Run {
                     };
                     let pause = backoff.pause_after(error.retry_after());
                     unreached = error.is_unreached();
-                    self.failed(&mut at, error);
+                    self.failed(at, *error);
                     pause
                 }
             };
@@ -221,7 +227,9 @@ impl Run {
     }
 
     /// A list where one is due, and a watch until it ends.
-    async fn round(&self, at: &mut Position, open: &AtomicBool) -> Result<End, KubeError> {
+    ///
+    /// The error lies in a box: there is room for it in each reflector that watches.
+    async fn round(&self, at: &mut Position, open: &AtomicBool) -> Result<End, Box<KubeError>> {
         let shared = &*self.shared;
         let stopped = |_| KubeError::Credentials {
             target: self.of.target(shared.kind),

@@ -18,6 +18,6 @@ async fn a_reflectors_task_is_small() {
     let of = Of::Object(ObjectKey::new("web", "tls"));
     let run = Run { shared: Arc::clone(&reflect.owner.shared), of, sink: Sink::Object(sink) };
     let (_running, dropped) = oneshot::channel();
-    let size = size_of_val(&run.until(dropped, String::new()));
+    let size = size_of_val(&run.until(dropped, Position::start(String::new())));
     assert!(size <= 1536, "{size} bytes");
 }

@@ -163,6 +163,24 @@ async fn the_token_of_the_kubeconfig_is_sent() {
 }
 
 #[tokio::test]
+async fn blanks_around_a_token_are_not_sent() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("token");
+    for user in [r#"token: " good\n""#.to_owned(), format!("tokenFile: {}", file.display())] {
+        let server = Tokens::new("new");
+        let (address, _serving) = server.serve().await;
+        std::fs::write(&file, "good\n").unwrap();
+        let path = kubeconfig(&folder, &format!("server: 'http://{address}'"), &user);
+        let client = connect(&path).await.unwrap();
+        // Read again after a refusal, blanks and all.
+        std::fs::write(&file, "\tnew\r\n").unwrap();
+        kubeconfig(&folder, &format!("server: 'http://{address}'"), &user.replace("good", "new"));
+        assert_eq!(read(&client).await.unwrap(), "7");
+        assert_eq!(*server.shown.lock(), ["Bearer good", "Bearer new"]);
+    }
+}
+
+#[tokio::test]
 async fn renewed_credentials_take_effect_at_the_first_refusal() {
     let server = Tokens::new("new");
     let (address, _serving) = server.serve().await;
