@@ -85,6 +85,22 @@ pub(crate) fn singular(kind: Kind) -> &'static str {
 }
 
 impl ReadError {
+    /// Nothing is known of a pod's containers, for the runtime has not been listed yet; it is soon. `pod` stands for it in the
+    /// message.
+    ///
+    /// ```
+    /// use larder_node::ReadError;
+    /// let error = ReadError::runtime_not_listed("shop/web-0");
+    /// assert_eq!(error.to_string(), "pod \"shop/web-0\" not known yet: the container runtime has not been listed yet");
+    /// ```
+    pub fn runtime_not_listed(pod: &str) -> Self {
+        Self::Unknown {
+            what: format!("pod \"{pod}\""),
+            why: "the container runtime has not been listed yet".to_owned(),
+            retry_after: Duration::from_secs(1),
+        }
+    }
+
     /// Whether the source says that there is no such object.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })

@@ -462,11 +462,7 @@ impl Node {
                     return Ok(uid);
                 }
                 if matches!(error, ReadError::NotFound { .. }) && !runtime.has_relisted() {
-                    return Err(ReadError::Unknown {
-                        what: format!("pod \"{namespace}/{name}\""),
-                        why: "the container runtime has not been listed yet".to_owned(),
-                        retry_after: Duration::from_secs(1),
-                    });
+                    return Err(ReadError::runtime_not_listed(&format!("{namespace}/{name}")));
                 }
                 Err(error)
             }

@@ -176,11 +176,7 @@ async fn read_status(
 fn absent_from_runtime(app: &App, pod: Option<(&str, &str)>, read: PodStatusRead) -> Result<PodStatusRead, ReadError> {
     let uid = read.uid.to_string();
     let Some(freshness) = read.freshness else {
-        return Err(ReadError::Unknown {
-            what: format!("pod \"{uid}\""),
-            why: "the container runtime has not been listed yet".to_owned(),
-            retry_after: Duration::from_secs(1),
-        });
+        return Err(ReadError::runtime_not_listed(&uid));
     };
     if app.node.pod_of_runtime_uid(&uid).is_some() {
         return Ok(read);

@@ -19,5 +19,5 @@ async fn a_reflectors_task_is_small() {
     let run = Run { shared: Arc::clone(&reflect.owner.shared), of, sink: Sink::Object(sink) };
     let (_running, dropped) = oneshot::channel();
     let size = size_of_val(&run.until(dropped, Position::start(String::new())));
-    assert!(size <= 1536, "{size} bytes");
+    assert!(size <= 800, "{size} bytes");
 }
