@@ -12,6 +12,7 @@
 //! It runs containers, so it needs root. Its examples are the tests of the `larder` crate.
 
 pub mod audit;
+pub mod beside;
 pub mod credentials;
 pub mod events;
 pub mod image;
@@ -23,7 +24,9 @@ pub mod process;
 pub mod programs;
 pub mod proxy;
 pub mod run_folder;
+pub mod statistics;
 mod testbed;
+pub mod unix_http;
 
 pub use pods::{PodRunner, RunningPod};
 pub use run_folder::RunFolder;

@@ -15,9 +15,39 @@ pub mod proto {
     tonic::include_proto!("v1alpha1");
 }
 
-async fn connect(socket: &Path) -> Result<PodsClient<Channel>> {
-    let channel = Endpoint::from_shared(format!("unix://{}", socket.display()))?.connect().await?;
-    Ok(PodsClient::new(channel))
+/// A client on a connection that is kept open.
+#[derive(Clone, Debug)]
+pub struct Client(PodsClient<Channel>);
+
+impl Client {
+    /// Connects to the kubelet at that socket.
+    ///
+    /// # Errors
+    ///
+    /// When nobody listens.
+    pub async fn connect(socket: &Path) -> Result<Self> {
+        let channel = Endpoint::from_shared(format!("unix://{}", socket.display()))?.connect().await?;
+        Ok(Self(PodsClient::new(channel)))
+    }
+
+    /// All pods, each as the kubelet encodes it.
+    ///
+    /// # Errors
+    ///
+    /// When the kubelet does not answer, or refuses the call.
+    pub async fn list_encoded(&self) -> Result<Vec<Vec<u8>>> {
+        let answer = self.0.clone().list_pods(proto::ListPodsRequest {}).await;
+        Ok(answer.context("list the kubelet's pods")?.into_inner().pods)
+    }
+
+    /// All pods.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_encoded`](Self::list_encoded), and when a pod cannot be read.
+    pub async fn list(&self) -> Result<Vec<Pod>> {
+        self.list_encoded().await?.iter().map(|pod| decode(pod)).collect()
+    }
 }
 
 /// All pods of the kubelet at that socket.
@@ -26,9 +56,7 @@ async fn connect(socket: &Path) -> Result<PodsClient<Channel>> {
 ///
 /// When nobody listens, or what does refuses the call.
 pub async fn list(socket: &Path) -> Result<Vec<Pod>> {
-    let answer = connect(socket).await?.list_pods(proto::ListPodsRequest {}).await;
-    let pods = answer.context("list the kubelet's pods")?.into_inner().pods;
-    pods.iter().map(|pod| decode(pod)).collect()
+    Client::connect(socket).await?.list().await
 }
 
 /// Follows the pods of the kubelet at that socket.
@@ -37,7 +65,7 @@ pub async fn list(socket: &Path) -> Result<Vec<Pod>> {
 ///
 /// When nobody listens, or what does refuses the call.
 pub async fn watch(socket: &Path) -> Result<Streaming<WatchPodsEvent>> {
-    let answer = connect(socket).await?.watch_pods(proto::WatchPodsRequest {}).await;
+    let answer = Client::connect(socket).await?.0.watch_pods(proto::WatchPodsRequest {}).await;
     Ok(answer.context("watch the kubelet's pods")?.into_inner())
 }
 

@@ -23,9 +23,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut go = shell::program_in(Path::new("go"), &checkout::root().join("oracle"));
     go.args(["build", "-o"]).arg(&kubelet).arg("./apiload").env("GOTOOLCHAIN", "local");
     shell::output(&mut go)?;
-    let mut measure = shell::cargo();
-    measure.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--bin", "api-load", "--"]);
-    measure.arg("--larder").arg(larder);
+    let mut measure = shell::of_testbed("api-load", "dev", &larder);
     measure.arg("--kubelet").arg(kubelet).args(&arguments.arguments);
     shell::hand_over(&mut measure)
 }

@@ -18,10 +18,7 @@ pub(crate) struct Arguments {
 
 /// Builds and measures; the exit code is the measuring program's.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let larder = shell::released_larder()?;
-    let mut measure = shell::cargo();
-    measure.args(["run", "--quiet", "--locked", "--package", "larder-testbed", "--bin", "exit-latency", "--"]);
-    measure.arg("--larder").arg(larder);
+    let mut measure = shell::of_testbed("exit-latency", "dev", &shell::released_larder()?);
     measure.args(["--exits", &arguments.exits.to_string()]);
     if arguments.check {
         measure.arg("--check");

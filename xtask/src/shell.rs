@@ -71,3 +71,11 @@ pub(crate) fn released_larder() -> Result<PathBuf> {
     output(cargo().args(["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"]))?;
     Ok(checkout::target().join("release").join("larder"))
 }
+
+/// Runs a program of the testbed's that measures the larder at that path, built with that profile.
+pub(crate) fn of_testbed(program: &str, profile: &str, larder: &Path) -> Command {
+    let mut measure = cargo();
+    measure.args(["run", "--quiet", "--locked", "--profile", profile, "--package", "larder-testbed", "--bin", program]);
+    measure.args(["--", "--larder"]).arg(larder);
+    measure
+}

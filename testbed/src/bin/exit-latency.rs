@@ -4,31 +4,27 @@
 //! are told to. Each end is paired: from the time that the runtime says the container finished at, to the answer of a wait
 //! that was open at larder's socket, and to the event on the kubelet's Pods API.
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::PostParams;
 use larder_clock::{Clock as _, MonotonicClock};
 use larder_cri::{CriOptions, CriRuntime, parse_endpoint};
+use larder_testbed::beside::Beside;
 use larder_testbed::metrics::Samples;
 use larder_testbed::poll::until;
-use larder_testbed::process::Service;
-use larder_testbed::{Options, Testbed, image, pods_api};
+use larder_testbed::statistics::percentile;
+use larder_testbed::{Options, Testbed, image, pods_api, unix_http};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 /// Containers of one pod.
 const CONTAINERS: usize = 10;
-/// How long all containers may take to start, and one to be seen to have ended.
-const START_LIMIT: Duration = Duration::from_mins(15);
+/// How long a container may take to be seen to have ended.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// The targets of `--check`.
 const FIRST_AT_LEAST: f64 = 0.95;
@@ -53,7 +49,7 @@ async fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let testbed = Testbed::start(Options { kubelet: true, ..Options::default() }).await?;
     let bench = Bench::start(&testbed, &arguments.larder).await?;
-    let targets = bench.run_pods(arguments.exits.into()).await?;
+    let targets = bench.run_pods(arguments.exits.into(), &testbed.folder().join("fifos")).await?;
     let before = bench.metrics().await?;
     let mut ends = Vec::new();
     for (at, target) in targets.iter().enumerate() {
@@ -69,7 +65,7 @@ async fn main() -> Result<ExitCode> {
     for call in metrics.means("larder_cri_call_duration_seconds") {
         println!("  {:<46} {:>9.2} ({} calls)", call.labels, call.mean.as_secs_f64() * 1_000.0, call.count);
     }
-    let larder = bench.larder.stop();
+    let larder = bench.beside.stop();
     drop(testbed);
     larder?;
     if !arguments.check {
@@ -104,9 +100,7 @@ struct End {
 type Seen = HashMap<(String, String), i128>;
 
 struct Bench<'a> {
-    testbed: &'a Testbed,
-    larder: Service,
-    socket: PathBuf,
+    beside: Beside<'a>,
     clock: MonotonicClock,
     kubelet: watch::Receiver<Seen>,
     /// By container ID.
@@ -116,44 +110,21 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     async fn start(testbed: &'a Testbed, program: &Path) -> Result<Self> {
         let clock = MonotonicClock::new();
-        let socket = testbed.folder().join("larder.sock");
-        let arguments = [
-            "run",
-            "--kubeconfig",
-            &testbed.node_kubeconfig().display().to_string(),
-            "--node-name",
-            testbed.node_name(),
-            "--runtime-endpoint",
-            &testbed.runtime_endpoint(),
-            "--socket",
-            &socket.display().to_string(),
-            "--log-level",
-            "warn",
-        ]
-        .map(str::to_owned);
-        let program = program.canonicalize().with_context(|| format!("find {}", program.display()))?;
-        let larder = Service::new("larder", testbed.folder(), program, arguments.into(), Vec::new());
-        larder.start()?;
-        until("larder is ready", Duration::from_mins(1), async || {
-            let (code, body) = get(&socket, "/readyz").await?;
-            if code == 200 { Ok(()) } else { bail!("{code}: {body}") }
-        })
-        .await
-        .with_context(|| format!("larder's log ends:\n{}", larder.log_tail()))?;
-        let kubelet = follow_kubelet(testbed, clock).await?;
+        let beside = Beside::start(testbed, program).await?;
+        let kubelet = follow_kubelet(&beside.kubelet_pods_api()?, clock).await?;
         let events = follow_events(testbed, clock)?;
-        Ok(Self { testbed, larder, socket, clock, kubelet, events })
+        Ok(Self { beside, clock, kubelet, events })
     }
 
     fn now(&self) -> i128 {
         self.clock.wall_time(self.clock.now())
     }
 
-    /// Has the kubelet run pods of so many containers in all, and waits until larder and the kubelet say that they run.
-    async fn run_pods(&self, exits: usize) -> Result<Vec<Target>> {
-        let folder = self.testbed.folder().join("fifos");
-        std::fs::create_dir_all(&folder)?;
-        let pods: Api<Pod> = Api::default_namespaced(self.testbed.client().await?);
+    /// Has the kubelet run pods of so many containers in all, their FIFOs in that folder, and waits until larder says that they
+    /// run.
+    async fn run_pods(&self, exits: usize, folder: &Path) -> Result<Vec<Target>> {
+        std::fs::create_dir_all(folder)?;
+        let volume = json!({ "name": "fifos", "hostPath": { "path": folder } });
         let mut targets = Vec::new();
         let mut at = 0;
         while at < exits {
@@ -173,22 +144,7 @@ impl<'a> Bench<'a> {
                 names.push((format!("c{at}"), folder.join(fifo)));
                 at += 1;
             }
-            let pod: Pod = serde_json::from_value(json!({
-                "metadata": { "name": pod_name },
-                "spec": {
-                    "nodeName": self.testbed.node_name(),
-                    "hostNetwork": true,
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 0,
-                    "automountServiceAccountToken": false,
-                    "enableServiceLinks": false,
-                    "tolerations": [{ "operator": "Exists" }],
-                    "containers": containers,
-                    "volumes": [{ "name": "fifos", "hostPath": { "path": folder } }],
-                },
-            }))?;
-            let created = pods.create(&PostParams::default(), &pod).await.context("create a pod")?;
-            let uid = created.metadata.uid.context("a pod without a UID")?;
+            let uid = self.beside.run_pod(&pod_name, &containers, std::slice::from_ref(&volume)).await?;
             let of_pod = names.into_iter().map(|(container, fifo)| Target {
                 uid: uid.clone(),
                 pod: pod_name.clone(),
@@ -196,32 +152,15 @@ impl<'a> Bench<'a> {
                 fifo,
             });
             targets.extend(of_pod);
-            self.until_running(&uid, &targets).await?;
             eprintln!("{} of {exits} containers run", targets.len());
         }
         Ok(targets)
     }
 
-    async fn until_running(&self, uid: &str, targets: &[Target]) -> Result<()> {
-        let expected = targets.iter().filter(|target| target.uid == uid).count();
-        until("the pod's containers run", START_LIMIT, async || {
-            let (_, body) = get(&self.socket, &format!("/larder/v1/pods/{uid}/status")).await?;
-            let containers = body["status"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
-            let running = containers.iter().filter(|container| container["state"] == "running").count();
-            ensure!(running == expected, "{running} of {expected} run");
-            Ok(())
-        })
-        .await
-        .with_context(|| {
-            let log = |service: &Service| service.log_tail();
-            format!("kubelet's log ends:\n{}", self.testbed.kubelet().map(log).unwrap_or_default())
-        })
-    }
-
     /// Ends one container, with a wait open at larder.
     async fn end(&self, target: &Target) -> Result<End> {
         let path = format!("/larder/v1/pods/{}/status", target.uid);
-        let (_, before) = get(&self.socket, &path).await?;
+        let (_, before) = self.beside.get(&path).await?;
         let modified = before["modifiedAt"].as_str().context("no modifiedAt")?.to_owned();
         let wait = self.until_exited(&path, modified, target);
         let signal = async {
@@ -251,7 +190,8 @@ impl<'a> Bench<'a> {
     /// Waits at larder until the container has exited; when it was answered, the container's ID, when it finished.
     async fn until_exited(&self, path: &str, mut modified: String, target: &Target) -> Result<(i128, String, i128)> {
         loop {
-            let (code, body) = fetch(&self.socket, &format!("{path}?changedAfter={modified}&timeout=30s")).await?;
+            let (code, body) =
+                unix_http::get(self.beside.socket(), &format!("{path}?changedAfter={modified}&timeout=30s")).await?;
             let answered = self.now();
             ensure!(code == 200, "larder answered {code}: {body}");
             let answer: Value = serde_json::from_str(&body)?;
@@ -269,7 +209,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn metrics(&self) -> Result<Samples> {
-        let (code, page) = fetch(&self.socket, "/metrics").await?;
+        let (code, page) = unix_http::get(self.beside.socket(), "/metrics").await?;
         ensure!(code == 200, "larder's metrics: {code}");
         Ok(Samples::parse(&page))
     }
@@ -293,10 +233,9 @@ fn follow_events(testbed: &Testbed, clock: MonotonicClock) -> Result<Arc<Mutex<H
 }
 
 /// Follows the kubelet's Pods API: when each container was first said to have ended.
-async fn follow_kubelet(testbed: &Testbed, clock: MonotonicClock) -> Result<watch::Receiver<Seen>> {
-    let socket = testbed.kubelet_pods_api().context("no kubelet")?;
+async fn follow_kubelet(socket: &Path, clock: MonotonicClock) -> Result<watch::Receiver<Seen>> {
     let mut pods =
-        until("the kubelet's Pods API", Duration::from_mins(1), async || pods_api::watch(&socket).await).await?;
+        until("the kubelet's Pods API", Duration::from_mins(1), async || pods_api::watch(socket).await).await?;
     let (sender, receiver) = watch::channel(Seen::new());
     // Ends with the process.
     tokio::spawn(async move {
@@ -314,23 +253,6 @@ async fn follow_kubelet(testbed: &Testbed, clock: MonotonicClock) -> Result<watc
         Ok::<_, anyhow::Error>(())
     });
     Ok(receiver)
-}
-
-/// A GET at larder's socket, its answer as JSON.
-async fn get(socket: &Path, target: &str) -> Result<(u16, Value)> {
-    let (code, body) = fetch(socket, target).await?;
-    Ok((code, serde_json::from_str(&body).unwrap_or(Value::String(body))))
-}
-
-async fn fetch(socket: &Path, target: &str) -> Result<(u16, String)> {
-    let mut stream = UnixStream::connect(socket).await?;
-    let request = format!("GET {target} HTTP/1.0\r\nHost: larder\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-    let code = head.split(' ').nth(1).context("no status")?.parse()?;
-    Ok((code, body.to_owned()))
 }
 
 /// The result.
@@ -390,11 +312,6 @@ impl Table {
         check(self.own.len() == self.exits, format!("events of all {} ends: {}", self.exits, self.own.len()));
         failures
     }
-}
-
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(at).copied().unwrap_or_default()
 }
 
 impl std::fmt::Display for Table {

@@ -6,17 +6,15 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::PostParams;
-use larder_testbed::Testbed;
 use larder_testbed::credentials::NODE_TOKEN;
 use larder_testbed::poll::until;
 use larder_testbed::process::Service;
 use larder_testbed::proxy::Proxy;
+use larder_testbed::{Testbed, unix_http};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
 
 /// How long an agent may take until it knows the node's pods.
 const READY_LIMIT: Duration = Duration::from_mins(1);
@@ -155,17 +153,7 @@ impl Running {
 
     /// A GET at its socket.
     pub(crate) async fn get(&self, target: &str) -> Result<(u16, String)> {
-        let call = async {
-            let mut stream = UnixStream::connect(&self.socket).await?;
-            let request = format!("GET {target} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-            stream.write_all(request.as_bytes()).await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-            let code = head.split(' ').nth(1).context("no status")?.parse()?;
-            Ok((code, body.to_owned()))
-        };
-        match tokio::time::timeout(READ_LIMIT, call).await {
+        match tokio::time::timeout(READ_LIMIT, unix_http::get(&self.socket, target)).await {
             Ok(answer) => answer,
             Err(_) => bail!("no answer within {READ_LIMIT:?}"),
         }

@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::memory::{Cost, Holder, WATCHES};
 use crate::row::{Plan, Row};
+use larder_testbed::statistics::percentile;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -199,10 +200,4 @@ fn table<'a>(head: &[&str], rows: impl Iterator<Item = &'a [String]>) -> String 
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
-}
-
-/// Of sorted values.
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(at).copied().unwrap_or_default()
 }
