@@ -87,6 +87,18 @@ pub fn uid(pod: &Pod) -> &str {
     pod.metadata.as_ref().map_or("", |metadata| metadata.uid())
 }
 
+/// A pod's namespace and name, with a slash in between.
+pub fn namespace_and_name(pod: &Pod) -> String {
+    pod.metadata.as_ref().map_or_else(String::new, |metadata| format!("{}/{}", metadata.namespace(), metadata.name()))
+}
+
+/// The IDs of a pod's containers that run, with the runtime's name in front.
+pub fn running(pod: &Pod) -> impl Iterator<Item = &str> {
+    let statuses = pod.status.iter().flat_map(|status| &status.container_statuses);
+    let running = statuses.filter(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
+    running.map(k8s_pb::api::core::v1::ContainerStatus::container_id)
+}
+
 /// The names of a pod's containers that have ended.
 pub fn ended(pod: &Pod) -> impl Iterator<Item = &str> {
     let statuses = pod.status.iter().flat_map(|status| &status.container_statuses);

@@ -7,6 +7,7 @@ mod exit_latency;
 mod footprint;
 mod heap_profile;
 mod mutants;
+mod pods_latency;
 mod readme;
 mod relist_cost;
 mod shell;
@@ -41,6 +42,8 @@ enum Command {
     Mutants(mutants::Arguments),
     /// How soon larder and a kubelet beside it know that a container has ended, on a real node.
     ExitLatency(exit_latency::Arguments),
+    /// How soon larder and a kubelet beside it answer with the pods of their node, on a real node.
+    PodsLatency(pods_latency::Arguments),
     /// What each strategy costs the API server beside the kubelet's same one, and how stale its readers' answers are.
     ApiLoad(api_load::Arguments),
     /// What a relist of a full node costs, and how soon all is known when everything has changed.
@@ -71,6 +74,7 @@ fn run(command: Command) -> Result<()> {
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
         Command::ExitLatency(arguments) => exit_latency::run(&arguments),
+        Command::PodsLatency(arguments) => pods_latency::run(&arguments),
         Command::ApiLoad(arguments) => api_load::run(&arguments),
         Command::RelistCost(arguments) => relist_cost::run(&arguments),
         Command::Footprint(arguments) => footprint::run(&arguments),
