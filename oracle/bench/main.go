@@ -14,7 +14,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 )
+
+// deadline is many times what any operation takes.
+const deadline = 5 * time.Minute
 
 // operations has every operation by its name, with the number that it counts.
 var operations = map[string]func(number int) float64{
@@ -45,6 +49,7 @@ func main() {
 	if err != nil || number < 1 {
 		fail("not a number to count with: " + os.Args[2])
 	}
+	time.AfterFunc(deadline, func() { fail(os.Args[1] + " has not ended after " + deadline.String()) })
 	fmt.Printf("{\"value\":%g}\n", operation(number))
 }
 

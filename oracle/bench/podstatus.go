@@ -75,21 +75,27 @@ func begin(cache container.Cache, uids []types.UID, minimum func(n int) time.Tim
 		done.Go(func() { cache.GetNewerThan(uid, minimum(n)) })
 	}
 	// There is no other way to learn that a wait has begun. The runtime's own goroutines, a handful, are among those that
-	// wait or do not, so none is left to run as well.
-	for {
-		if runnable, waiting := goroutines(); runnable == 0 && waiting >= uint64(len(uids)) {
-			return
-		}
+	// wait or do not, so none but this one is left to run or runs as well; twice in a row, for the numbers are not of one
+	// moment.
+	for calm := 0; calm < 2; {
 		// Seldom, for to ask holds them up.
 		time.Sleep(20 * time.Millisecond)
+		calm++
+		if runnable, running, waiting := goroutines(); runnable > 0 || running > 1 || waiting < uint64(len(uids)) {
+			calm = 0
+		}
 	}
 }
 
-// goroutines are the numbers of those that are ready to run and of those that wait for something.
-func goroutines() (runnable, waiting uint64) {
-	samples := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/goroutines/waiting:goroutines"}}
+// goroutines are the numbers of those that are ready to run, that run, and that wait for something.
+func goroutines() (runnable, running, waiting uint64) {
+	samples := []metrics.Sample{
+		{Name: "/sched/goroutines/runnable:goroutines"},
+		{Name: "/sched/goroutines/running:goroutines"},
+		{Name: "/sched/goroutines/waiting:goroutines"},
+	}
 	metrics.Read(samples)
-	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64(), samples[2].Value.Uint64()
 }
 
 func updateTimeNoneDue(waits int) float64 {

@@ -2,18 +2,14 @@
 
 use crate::world::Name;
 use anyhow::{Context as _, Result, bail};
-use bytes::Bytes;
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
-use hyper::client::conn::http1::SendRequest;
-use hyper_util::rt::TokioIo;
+use http::StatusCode;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
+use larder_testbed::unix_http;
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use std::path::Path;
 use std::time::Duration;
-use tokio::net::UnixStream;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 /// How long what is asked for again and again may take to be there.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -21,42 +17,26 @@ const AGAIN: Duration = Duration::from_millis(20);
 
 /// One connection to the daemon.
 pub(crate) struct Connection {
-    requests: SendRequest<Empty<Bytes>>,
-    /// Ends with it.
-    driver: JoinHandle<()>,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
+    http: unix_http::Connection,
 }
 
 impl Connection {
     /// Opens one, as soon as the daemon listens.
     pub(crate) async fn open(socket: &Path) -> Result<Self> {
-        let stream = tokio::time::timeout(PATIENCE, async {
+        let http = tokio::time::timeout(PATIENCE, async {
             loop {
-                match UnixStream::connect(socket).await {
-                    Ok(stream) => return stream,
+                match unix_http::Connection::open(socket).await {
+                    Ok(http) => return http,
                     Err(_) => tokio::time::sleep(AGAIN).await,
                 }
             }
         });
-        let stream = stream.await.context("the daemon does not listen")?;
-        let (requests, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // What goes wrong with it is seen by the request that it goes wrong for.
-        let driver = tokio::spawn(async move { drop(connection.await) });
-        Ok(Self { requests, driver })
+        Ok(Self { http: http.await.context("the daemon does not listen")? })
     }
 
     /// The status of the answer, and the number of bytes in it.
     async fn get(&mut self, path: &str) -> Result<(StatusCode, usize)> {
-        let request = Request::get(path).header("host", "larder").body(Empty::new())?;
-        self.requests.ready().await?;
-        let response = self.requests.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
+        let (status, body) = self.http.get(path).await?;
         Ok((status, body.len()))
     }
 

@@ -243,17 +243,22 @@ impl<S, E> WaitTable<S, E> {
         }
     }
 
-    /// Ends the pod's waits for `now` and before, with the entry that it has.
+    /// Ends the pod's waits for `now` and before, with the entry that it has; none where no pod's wait is due, which is most often
+    /// so, and known without a search.
+    #[inline]
     pub(crate) fn answer_pod(
         &mut self,
         uid: &PodUid,
         now: Timestamp,
         entry: impl FnOnce(&PodUid) -> Entry<S, E>,
-    ) -> Wakers {
+    ) -> Option<Wakers> {
+        self.any_due(now).then(|| self.answer_due(uid, now, entry))
+    }
+
+    #[cold]
+    fn answer_due(&mut self, uid: &PodUid, now: Timestamp, entry: impl FnOnce(&PodUid) -> Entry<S, E>) -> Wakers {
         let mut wakers = Wakers::default();
-        // Most often nobody waits for the pod, and mostly that is known without a search.
-        if self.any_due(now)
-            && let Some(pod_id) = self.find(self.hash(uid), uid)
+        if let Some(pod_id) = self.find(self.hash(uid), uid)
             && self.pods.get(pod_id).and_then(|pod| self.earliest.min_at(pod.at)).is_some_and(|min| min <= now)
         {
             let next = self.end_due(pod_id, now, End::Answered, entry, &mut Vec::new(), &mut wakers);
@@ -347,9 +352,7 @@ pub(crate) struct Wakers(Vec<Waker>);
 
 impl Drop for Wakers {
     fn drop(&mut self) {
-        for waker in self.0.drain(..) {
-            waker.wake();
-        }
+        self.0.drain(..).for_each(Waker::wake);
     }
 }
 
