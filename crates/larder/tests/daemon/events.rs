@@ -45,8 +45,7 @@ impl Place {
 
     /// `larder events -w`, and its lines.
     fn watch(&self, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
-        let program = larder();
-        let mut command = Command::new(program.get_program());
+        let mut command = Command::from(larder());
         command.args(["events", "-w", "--socket"]).arg(self.daemon.socket()).args(arguments);
         let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -87,7 +87,13 @@ pub(crate) fn folder_with(files: &[(&str, &str)]) -> TempDir {
 
 /// The command `larder`, without what the environment of the tests may say.
 pub(crate) fn larder() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    larder_where("--default-signal=HUP")
+}
+
+/// The same, with what `env` is told about signals: the tests themselves may have been started with `nohup`.
+fn larder_where(signals: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args([signals, env!("CARGO_BIN_EXE_larder")]);
     for name in ["LARDER_SOCKET", "LARDER_LOG", "NODE_NAME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"] {
         command.env_remove(name);
     }
@@ -115,6 +121,16 @@ impl Daemon {
         daemon
     }
 
+    /// The same, started as with `nohup`.
+    pub(crate) async fn ignoring_hangups() -> Self {
+        let folder = folder_with(&[]);
+        let log = File::create(folder.path().join("stderr")).unwrap();
+        let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none"];
+        let daemon = Self::start(larder_where("--ignore-signal=HUP"), folder, &arguments, log);
+        daemon.ready().await;
+        daemon
+    }
+
     /// A daemon with these arguments, in that folder. Waits for nothing.
     pub(crate) fn spawn(folder: TempDir, arguments: &[&str]) -> Self {
         let log = File::create(folder.path().join("stderr")).unwrap();
@@ -123,7 +139,11 @@ impl Daemon {
 
     /// The same, with its log in this file.
     pub(crate) fn spawn_with_log(folder: TempDir, arguments: &[&str], log: File) -> Self {
-        let child = larder()
+        Self::start(larder(), folder, arguments, log)
+    }
+
+    fn start(mut larder: Command, folder: TempDir, arguments: &[&str], log: File) -> Self {
+        let child = larder
             .arg("run")
             .args(["--socket", "l.sock", "--metrics-address", "127.0.0.1:0"])
             .args(arguments)

@@ -75,6 +75,16 @@ async fn a_signal_ends_it_cleanly_and_removes_the_socket() {
 }
 
 #[tokio::test]
+async fn a_hangup_that_was_ignored_before_is_ignored() {
+    let mut daemon = Daemon::ignoring_hangups().await;
+    daemon.signal(Signal::HUP);
+    assert_eq!(daemon.get("/livez").await.code, 200);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.ended().await.code(), Some(0), "{}", daemon.log());
+    assert!(daemon.log().contains("SIGTERM") && !daemon.log().contains("SIGHUP"), "{}", daemon.log());
+}
+
+#[tokio::test]
 async fn everyone_may_connect_and_only_root_may_read() {
     assert!(rustix::process::geteuid().is_root(), "this test changes the user of a process, and so needs root");
     let daemon = Daemon::with_manifests(&[]).await;
