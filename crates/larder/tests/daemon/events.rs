@@ -266,9 +266,12 @@ async fn a_client_that_does_not_read_is_told_how_much_it_missed_and_what_is_and_
         }
         sandboxes.push(sandbox);
     }
-    until("all containers run", || async {
-        let metrics = place.daemon.get("/metrics").await.text;
-        metrics.contains(&format!("larder_containers{{state=\"running\"}} {}\n", PODS * CONTAINERS)).then_some(())
+    // Told of last: a pod's state is there before its events are. What is kept is all of each pod's, and the end of the first's.
+    until("all events of the start are told", || async {
+        let kept = place.daemon.get("/larder/v1/events").await.text;
+        let of = |pod| kept.lines().filter(|line| line.contains(&format!("\"p{pod}\""))).count();
+        let whole = (0..PODS).filter(|pod| of(*pod) == CONTAINERS + 1).count();
+        (kept.lines().count() == KEPT && whole == PODS - 1).then_some(())
     })
     .await;
 
