@@ -13,7 +13,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Of bytes that do not go that far, nothing is UTF-8.
+    /// What lies beyond 4 GiB, where no object reaches, reads as empty.
     pub(crate) fn new(start: usize, len: usize) -> Self {
         Self { start: u32::try_from(start).unwrap_or(u32::MAX), len: u32::try_from(len).unwrap_or(u32::MAX) }
     }

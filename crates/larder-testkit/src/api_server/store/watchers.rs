@@ -50,7 +50,8 @@ impl Watchers {
     /// After a change of one object.
     pub(super) fn changed(&self, kind: Kind, key: &Key, revision: u64) {
         if let Some(sender) = self.singles.lock().last_change.get(&(kind, key.clone())) {
-            sender.send_replace(revision);
+            // Two writers may be told of in another order than they wrote.
+            sender.send_modify(|last| *last = revision.max(*last));
         }
         self.all.send_modify(|changes| *changes += 1);
     }
