@@ -20,6 +20,11 @@ mod wait;
 
 use std::process::ExitCode;
 
+/// Keeps memory flat while objects come and go, where the C library's allocator grows; see `docs/performance.md`.
+#[cfg(target_arch = "x86_64")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let command = cli::Cli::of_process().command;
     cli::dispatch(command).unwrap_or_else(|error| output::report(&error))
