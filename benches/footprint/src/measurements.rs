@@ -109,16 +109,18 @@ async fn reads(program: &Path) -> Result<Vec<Figure>> {
         }
         anyhow::Ok(())
     };
+    let before = node.daemon.cpu()?;
     let took = tokio::select! {
         took = open_loop(node.daemon.socket(), &names, CONNECTIONS, READS_PER_SECOND, LOAD_LASTS) => took?,
         failed = updates => { failed?; Vec::new() }
     };
+    let worked = node.daemon.cpu()?.saturating_sub(before).as_secs_f64() / LOAD_LASTS.as_secs_f64() * 100.0;
     node.stop().await?;
     let quantile = |per_mille: usize| -> Result<f64> {
         let at = took.len().saturating_sub(1) * per_mille / 1_000;
         Ok(took.get(at).context("nothing was read")?.as_secs_f64() * 1e3)
     };
-    eprintln!("  p50 {:.2} ms, p99.9 {:.2} ms", quantile(500)?, quantile(999)?);
+    eprintln!("  p50 {:.2} ms, p99.9 {:.2} ms, {worked:.1} % of a core", quantile(500)?, quantile(999)?);
     let name = "5,000 reads a second, 16 connections, 100 updates a second: p99";
     Ok(vec![Figure { name, value: quantile(990)?, unit: "ms", at_most: 1.0 }])
 }
