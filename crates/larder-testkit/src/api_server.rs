@@ -86,6 +86,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tls::Tls;
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// What the server does with a streaming list (`sendInitialEvents=true`).
@@ -229,6 +230,11 @@ impl ApiServer {
     /// The certificate authority that its clients are to trust, in PEM; `None` without TLS.
     pub fn ca_pem(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.ca_pem.as_str())
+    }
+
+    /// What it speaks TLS with, for what speaks TLS in front of it.
+    pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
+        self.tls.as_ref().map(|tls| tls.acceptor.clone())
     }
 
     /// A token of a user who may read all.

@@ -4,6 +4,7 @@
 //! - [`api_server`]: a Kubernetes API server on loopback, with faults on command.
 //! - [`cri_runtime`]: a container runtime that speaks CRI on a Unix socket, with faults on command.
 //! - [`cluster`]: both with a kubelet between them, and pods that start, crash and restart.
+//! - [`proxy`]: a proxy in front of the API server, with faults on command.
 //! - [`objects`]: short ways to write pods, Secrets and `ConfigMap`s.
 //! - [`poll_until`]: waiting for a condition with a deadline.
 
@@ -13,5 +14,6 @@ mod connection;
 pub mod cri_runtime;
 pub mod objects;
 mod poll;
+pub mod proxy;
 
 pub use poll::{NotMet, poll_until};
