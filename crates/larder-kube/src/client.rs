@@ -45,11 +45,13 @@ const RENEWAL: Duration = Duration::from_secs(10);
 ///
 /// - *Few connections*: over HTTP/2 all requests share a few, however many watches there are, and one that is stuck is
 ///   noticed and replaced. See [`KubeOptions::streams_per_connection`] and [`KubeOptions::dead_link_timeout`].
+/// - *The kubelet's proxy*: the `proxy-url` of a kubeconfig's cluster leads to its server (`http`, `https` or `socks5`), else
+///   what [`KubeOptions::proxies`] names for it.
 ///
 /// # Limits
 ///
-/// Without TLS, and to a server that does not know HTTP/2, every watch is a connection of its own. Proxies are not used. A
-/// credential plugin is run as kube does it.
+/// Without TLS, and to a server that does not know HTTP/2, every watch is a connection of its own. A credential plugin is run
+/// as kube does it.
 ///
 /// # Example
 ///
@@ -163,7 +165,7 @@ impl KubeClient {
         Self { inner: Arc::new(Inner { client, server, options, arrivals, origin, renewed, reach, transport }) }
     }
 
-    /// The server's address.
+    /// The server's address, for messages, and the proxy where one leads to it.
     pub fn server(&self) -> &str {
         &self.inner.server
     }

@@ -2,13 +2,14 @@
 
 use crate::error::{KubeError, causes};
 use crate::options::KubeOptions;
-use crate::pool::{Connections, Dial, Endpoint, Pool, Transport};
+use crate::pool::{AGENT, Connections, Dial, Endpoint, Pool, Route, Transport, Via};
+use crate::proxy::{EXPECTED, Proxy};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{AuthError, Body, ConfigExt};
-use kube::config::{AuthInfo, Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use kube::config::{AuthInfo, Cluster, Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,10 @@ const CREDENTIALS: Duration = Duration::from_mins(1);
 /// Idle HTTP/1.1 connections that are kept to a server, and for how long.
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_TIME: Duration = Duration::from_secs(90);
+
+/// What kube is shown as a kubeconfig's proxy. Without one it would look into the environment by rules of its own, and fail
+/// where larder says what is wrong.
+const UNUSED_PROXY: &str = "http://unused.invalid";
 
 /// Where a client's server and credentials come from, to read them again when they have been renewed.
 #[derive(Clone, Debug)]
@@ -49,13 +54,13 @@ impl Origin {
         transport: &Transport,
     ) -> Result<(kube::Client, Arc<str>), KubeError> {
         install_crypto();
-        let mut config = self.load(options).await?;
-        let server = address(&config.cluster_url);
+        let (mut config, proxy) = self.load(options).await?;
+        let server = address(&config.cluster_url, proxy.as_ref());
         let origin = self.clone();
         let (options, transport) = (options.clone(), transport.clone());
         let build = tokio::task::spawn_blocking(move || {
             trim_token(&mut config.auth_info);
-            client(&config, &options, &transport).map_err(|error| origin.explain(error))
+            client(&config, proxy, &options, &transport).map_err(|error| origin.explain(error))
         });
         match tokio::time::timeout(CREDENTIALS, build).await {
             Ok(Ok(client)) => Ok((client?, server)),
@@ -64,7 +69,9 @@ impl Origin {
         }
     }
 
-    async fn load(&self, options: &KubeOptions) -> Result<Config, KubeError> {
+    /// The configuration, and the proxy that leads to its server.
+    async fn load(&self, options: &KubeOptions) -> Result<(Config, Option<Proxy>), KubeError> {
+        let mut named = None;
         let mut config = match self {
             Self::ServiceAccount => {
                 let advice = "run in a pod that has one, or give --kubeconfig";
@@ -73,12 +80,15 @@ impl Origin {
             Self::Kubeconfig { path, context } => {
                 let file = path.clone();
                 let read = tokio::task::spawn_blocking(move || Kubeconfig::read_from(file));
-                let kubeconfig = match tokio::time::timeout(CREDENTIALS, read).await {
+                let mut kubeconfig = match tokio::time::timeout(CREDENTIALS, read).await {
                     Ok(Ok(read)) => read.map_err(|error| self.unreadable(error))?,
                     Ok(Err(_)) | Err(_) => return Err(self.config("reading it did not end")),
                 };
                 let known: Vec<String> = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
                 let choice = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
+                if let Some(cluster) = cluster_of(&mut kubeconfig, context.as_deref()) {
+                    named = cluster.proxy_url.replace(UNUSED_PROXY.to_owned()).filter(|url| !url.is_empty());
+                }
                 Config::from_custom_kubeconfig(kubeconfig, &choice).await.map_err(|error| match error {
                     KubeconfigError::LoadContext(context) => {
                         KubeError::UnknownContext { path: path.clone(), context, known }
@@ -88,13 +98,24 @@ impl Origin {
                 })?
             }
         };
-        if config.proxy_url.is_some() && !matches!(self, Self::ServiceAccount) {
-            tracing::warn!("{}: a proxy is set for it, larder connects directly", self.in_words());
+        config.proxy_url = None;
+        let proxy = match &named {
+            Some(url) => Some(self.proxy(url)?),
+            None => options.proxies.proxy_for(&config.cluster_url)?,
+        };
+        if let Some(told) = config.auth_info.exec.as_mut().and_then(|exec| exec.cluster.as_mut()) {
+            told.proxy_url = named;
         }
         // Larder's own deadlines and retries apply; see `KubeOptions`.
         config.default_retry = false;
         config.connect_timeout = Some(options.connect_timeout);
-        Ok(config)
+        Ok((config, proxy))
+    }
+
+    /// The proxy that a kubeconfig names.
+    fn proxy(&self, url: &str) -> Result<Proxy, KubeError> {
+        let wrong = || self.config(&format!("the proxy-url of the context's cluster {EXPECTED}"));
+        Proxy::parse(url).ok_or_else(wrong)
     }
 
     fn config(&self, problem: &str) -> KubeError {
@@ -180,15 +201,19 @@ fn trim_token(user: &mut AuthInfo) {
 }
 
 /// The service that requests go through: base address, credentials and headers before the connections.
-fn client(config: &Config, options: &KubeOptions, transport: &Transport) -> Result<kube::Client, kube::Error> {
-    let pool = transport.pool(endpoint(config), || pool(config, options, transport))?;
+fn client(
+    config: &Config,
+    proxy: Option<Proxy>,
+    options: &KubeOptions,
+    transport: &Transport,
+) -> Result<kube::Client, kube::Error> {
+    let pool = transport.pool(endpoint(config, proxy.as_ref()), || pool(config, proxy, options, transport))?;
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_request(|mut request: http::Request<Body>| {
-            let agent = HeaderValue::from_static(concat!("larder/", env!("CARGO_PKG_VERSION")));
-            request.headers_mut().insert(USER_AGENT, agent);
+            request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
             request
         })
         .map_err(BoxError::from)
@@ -198,18 +223,24 @@ fn client(config: &Config, options: &KubeOptions, transport: &Transport) -> Resu
 
 /// What makes connections interchangeable; none where they depend on who opened them, by a client certificate, which a
 /// credential plugin may give too.
-fn endpoint(config: &Config) -> Option<Endpoint> {
+fn endpoint(config: &Config, proxy: Option<&Proxy>) -> Option<Endpoint> {
     let user = &config.auth_info;
     let certified = user.client_certificate.is_some() || user.client_certificate_data.is_some() || user.exec.is_some();
     (!certified).then(|| Endpoint {
         url: config.cluster_url.clone(),
+        proxy: proxy.cloned(),
         authorities: config.root_cert.clone(),
         server_name: config.tls_server_name.clone(),
         trusts_anyone: config.accept_invalid_certs,
     })
 }
 
-fn pool(config: &Config, options: &KubeOptions, transport: &Transport) -> Result<Connections, kube::Error> {
+fn pool(
+    config: &Config,
+    proxy: Option<Proxy>,
+    options: &KubeOptions,
+    transport: &Transport,
+) -> Result<Connections, kube::Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -220,16 +251,24 @@ fn pool(config: &Config, options: &KubeOptions, transport: &Transport) -> Result
     tcp.set_keepalive_interval(Some(probe));
     tcp.set_keepalive_retries(Some(2));
     tcp.set_tcp_user_timeout(Some(options.dead_link_timeout));
+    let via = match proxy {
+        Some(proxy) => {
+            let connector = config.rustls_https_connector_with_connector(tcp.clone())?;
+            Some(Via { proxy, connector, timeout: options.connect_timeout })
+        }
+        None => None,
+    };
+    let route = Route::new(tcp, via);
     let http1 = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE_TIME)
         .pool_max_idle_per_host(IDLE_CONNECTIONS)
         .pool_timer(TokioTimer::new())
-        .build::<_, Body>(config.rustls_https_connector_with_connector(tcp.clone())?);
+        .build::<_, Body>(config.rustls_https_connector_with_connector(route.clone())?);
     let tls = match server_name(config) {
         Some(name) => Some((config.rustls_client_config()?, name)),
         None => None,
     };
-    let dial = Dial::new(tcp, tls, config.cluster_url.clone(), options);
+    let dial = Dial::new(route, tls, config.cluster_url.clone(), options);
     Ok(Connections::new(Pool::new(dial, http1, options, transport)))
 }
 
@@ -250,10 +289,18 @@ fn install_crypto() {
     }
 }
 
-/// A server's address for messages, without a user's name or password.
-fn address(url: &http::Uri) -> Arc<str> {
+/// The cluster of a context, or of the current one.
+fn cluster_of<'a>(kubeconfig: &'a mut Kubeconfig, context: Option<&str>) -> Option<&'a mut Cluster> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
+    kubeconfig.clusters.iter_mut().find(|named| named.name == context.cluster)?.cluster.as_mut()
+}
+
+/// A server's address for messages, with the proxy that leads to it, without the names and passwords of users.
+fn address(url: &http::Uri, proxy: Option<&Proxy>) -> Arc<str> {
     let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
-    format!("{}://{host}", url.scheme_str().unwrap_or("http")).into()
+    let server = format!("{}://{host}", url.scheme_str().unwrap_or("http"));
+    proxy.map_or_else(|| server.clone(), |proxy| format!("{server} through the proxy {proxy}")).into()
 }
 
 /// A path as it was given, made absolute, so that it can be read again from another working directory.

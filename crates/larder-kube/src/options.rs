@@ -1,6 +1,7 @@
 //! Deadlines, retries and limits of everything that goes to the API server.
 
 use crate::error::KubeError;
+use crate::proxy::ProxyEnvironment;
 use std::time::Duration;
 
 /// Settings of a [`KubeClient`](crate::KubeClient) and of all that reads through it.
@@ -13,7 +14,10 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct KubeOptions {
-    /// The longest that a TCP connection with its TLS handshake may take. 10 s: a server that is there answers in far less.
+    /// The proxies that lead to servers whose kubeconfig names none. None; a program that is to heed its own environment, as
+    /// Go's do, takes [`ProxyEnvironment::of_process`].
+    pub proxies: ProxyEnvironment,
+    /// The longest that a connection may take, with the tunnel through a proxy and the TLS handshake. 10 s: a server that is there answers in far less.
     pub connect_timeout: Duration,
     /// The longest that data may go unacknowledged, or an idle connection's probes unanswered, before the kernel gives
     /// the connection up; and the longest that an HTTP/2 connection may bring nothing, PINGs not answered. 30 s, about what
@@ -68,6 +72,7 @@ pub struct KubeOptions {
 impl Default for KubeOptions {
     fn default() -> Self {
         Self {
+            proxies: ProxyEnvironment::default(),
             connect_timeout: Duration::from_secs(10),
             dead_link_timeout: Duration::from_secs(30),
             ping_interval: Duration::from_secs(5),

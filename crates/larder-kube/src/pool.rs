@@ -1,7 +1,8 @@
 //! Requests to one server over a few HTTP/2 connections that all of them share.
 //!
 //! HTTP/2 is spoken where the server chooses it in the TLS handshake (ALPN); else requests go to a pool of HTTP/1.1
-//! connections, in which every watch has its own.
+//! connections, in which every watch has its own. Each connection of either begins with a tunnel where a proxy leads to the
+//! server.
 //!
 //! # Guarantees
 //!
@@ -39,6 +40,7 @@
 
 use crate::backoff::Backoff;
 use crate::options::KubeOptions;
+use crate::proxy::Proxy;
 use crate::stats::Counters;
 use bytes::Bytes;
 use http::{Request, Response, Uri};
@@ -61,11 +63,13 @@ use tower::{BoxError, Service, ServiceExt};
 
 mod connection;
 mod dial;
+mod route;
 
 pub(crate) use connection::Liveness;
 use connection::{Connection, Lease};
 pub(crate) use dial::Dial;
 use dial::Dialed;
+pub(crate) use route::{AGENT, Route, Via};
 
 /// How long HTTP/1.1 is spoken before HTTP/2 is tried again.
 const HTTP1_TIME: Duration = Duration::from_mins(10);
@@ -84,6 +88,7 @@ pub(crate) type Connections = BoxCloneSyncService<Request<Body>, Response<Answer
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) url: Uri,
+    pub(crate) proxy: Option<Proxy>,
     pub(crate) authorities: Option<Vec<Vec<u8>>>,
     pub(crate) server_name: Option<String>,
     pub(crate) trusts_anyone: bool,

@@ -235,7 +235,7 @@ pub(super) struct Listened {
     fresh: bool,
 }
 
-/// TCP, with or without TLS.
+/// TCP, or a tunnel through a proxy, with or without TLS.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}

@@ -1,10 +1,10 @@
-//! Opens connections: TCP, TLS, and the first words of HTTP/2.
+//! Opens connections: the way to the server, TLS, and the first words of HTTP/2.
 
 use super::connection::{Connection, Driver, Heard, Listened, most};
+use super::route::Route;
 use super::{DialError, Transport};
 use crate::options::KubeOptions;
 use http::Uri;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use std::future::Future;
@@ -21,7 +21,7 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 
 /// How to reach a server.
 pub(crate) struct Dial {
-    tcp: HttpConnector,
+    route: Route,
     /// Without it HTTP/1.1 is spoken.
     tls: Option<(TlsConnector, ServerName<'static>)>,
     uri: Uri,
@@ -39,7 +39,7 @@ pub(super) enum Dialed {
 impl Dial {
     /// `tls` without protocols in it, which are set here, and the name that the server's certificate must have.
     pub(crate) fn new(
-        tcp: HttpConnector,
+        route: Route,
         tls: Option<(rustls::ClientConfig, ServerName<'static>)>,
         uri: Uri,
         options: &KubeOptions,
@@ -50,7 +50,7 @@ impl Dial {
         });
         let ping_timeout = options.dead_link_timeout.saturating_sub(options.ping_interval);
         let (connect_timeout, ping_interval) = (options.connect_timeout, options.ping_interval);
-        Self { tcp, tls, uri, connect_timeout, ping_interval, ping_timeout }
+        Self { route, tls, uri, connect_timeout, ping_interval, ping_timeout }
     }
 
     pub(super) fn may_be_http2(&self) -> bool {
@@ -67,8 +67,8 @@ impl Dial {
 
     async fn try_dial(&self, transport: &Transport) -> Result<Dialed, DialError> {
         let Some((tls, name)) = &self.tls else { return Ok(Dialed::Http1) };
-        let tcp = self.tcp.clone().oneshot(self.uri.clone()).await.map_err(DialError::new)?;
-        let socket = tls.connect(name.clone(), tcp.into_inner()).await.map_err(DialError::new)?;
+        let link = self.route.clone().oneshot(self.uri.clone()).await.map_err(DialError::new)?;
+        let socket = tls.connect(name.clone(), TokioIo::new(link)).await.map_err(DialError::new)?;
         if socket.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Ok(Dialed::Http1);
         }

@@ -10,6 +10,7 @@
 //! - `faults`: reflectors against the simulated server, through everything that goes wrong.
 //! - `pool`: many watches and reads over few connections.
 //! - `connect`: kubeconfigs, TLS and credentials, over real sockets.
+//! - `proxy`: the simulated server behind proxies.
 
 mod connect;
 mod fake;
@@ -17,6 +18,7 @@ mod faults;
 mod fetch;
 mod node_check;
 mod pool;
+mod proxy;
 mod reflect;
 mod reflector;
 mod server;

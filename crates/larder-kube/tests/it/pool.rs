@@ -13,18 +13,18 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-async fn read(client: &KubeClient, name: &str) -> Result<String, KubeError> {
+pub(crate) async fn read(client: &KubeClient, name: &str) -> Result<String, KubeError> {
     let fetch = client.fetcher(ObjectKind::Secret).fetch(&ObjectKey::new("shop", name), ReadKind::Consistent);
     fetch.await.map(|secret| secret.resource_version().to_owned())
 }
 
 /// A watch of a node.
-struct Watched {
-    reader: SourceReader<Node>,
+pub(crate) struct Watched {
+    pub(crate) reader: SourceReader<Node>,
     _run: AbortOnDropHandle<()>,
 }
 
-fn watch(client: &KubeClient, name: &str) -> Watched {
+pub(crate) fn watch(client: &KubeClient, name: &str) -> Watched {
     let source = NodeSource::new(client.clone(), name, TokioClock::new()).expect("a node's name");
     let reader = source.reader();
     Watched { reader, _run: AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new()))) }
