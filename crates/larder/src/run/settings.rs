@@ -11,6 +11,7 @@ use super::{Args, LogFormat};
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
 use anyhow::Context as _;
+use larder_kube::ProxyEnvironment;
 use larder_node::{ChangeDetection, Cluster, Config, RuntimeEndpoint};
 use larder_server::{Limits, ServeOptions};
 use sections::{ChangeDetectionSection, KubeSection, LimitsSection, PlegSection, PolicySection};
@@ -150,6 +151,7 @@ impl Settings {
         };
         self.policy.apply(&mut config.policy);
         self.kube.apply(&mut config.kube);
+        config.kube.proxies = ProxyEnvironment::of_process();
         self.pleg.apply(&mut config.pleg);
         config.validate()?;
         let mut limits = Limits::default();

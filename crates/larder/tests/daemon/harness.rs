@@ -97,6 +97,9 @@ fn larder_where(signals: &str) -> Command {
     for name in ["LARDER_SOCKET", "LARDER_LOG", "NODE_NAME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST"] {
         command.env_remove(name);
     }
+    for name in ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"] {
+        command.env_remove(name).env_remove(name.to_lowercase());
+    }
     command.stdin(Stdio::null());
     command
 }
@@ -135,6 +138,14 @@ impl Daemon {
     pub(crate) fn spawn(folder: TempDir, arguments: &[&str]) -> Self {
         let log = File::create(folder.path().join("stderr")).unwrap();
         Self::spawn_with_log(folder, arguments, log)
+    }
+
+    /// The same, with a variable in its environment.
+    pub(crate) fn spawn_where(name: &str, value: &str, folder: TempDir, arguments: &[&str]) -> Self {
+        let log = File::create(folder.path().join("stderr")).unwrap();
+        let mut larder = larder();
+        larder.env(name, value);
+        Self::start(larder, folder, arguments, log)
     }
 
     /// The same, with its log in this file.

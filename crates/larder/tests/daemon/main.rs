@@ -11,6 +11,7 @@
 //! | `events` | what happens to containers: followed, missed and made up for, waited for |
 //! | `lessons` | what people ran into with Secrets and `ConfigMap`s, by its number in the list of such reports, on each strategy |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
+//! | `proxy` | an API server that only a proxy leads to |
 
 mod clients;
 mod events;
@@ -19,6 +20,7 @@ mod lessons;
 mod manifests;
 mod metrics;
 mod outage;
+mod proxy;
 mod requests;
 mod sockets;
 mod start;
