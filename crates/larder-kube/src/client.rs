@@ -195,7 +195,7 @@ impl KubeClient {
         self.inner.arrivals.note(namespace);
     }
 
-    /// Whether the server can be reached.
+    /// Whether the server serves larder.
     pub(crate) fn reach(&self) -> &Reach {
         &self.inner.reach
     }
@@ -350,7 +350,11 @@ impl KubeClient {
         let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(seconds);
         // A body that cannot be read or is no Status changes nothing about the code.
         let body = self.collect(target, response, deadline, STATUS_BYTES).await.unwrap_or_default();
-        Err(refusal(target, code, header, &body, self.options().retry_after_max))
+        let error = refusal(target, code, header, &body, self.options().retry_after_max);
+        if error.is_unavailable() {
+            self.inner.reach.lost();
+        }
+        Err(error)
     }
 
     /// The whole body, up to a limit, in memory that is overwritten when it is dropped.

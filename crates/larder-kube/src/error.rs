@@ -298,11 +298,12 @@ impl KubeError {
         matches!(self, Self::Timeout { .. })
     }
 
-    /// The server is not there, or cannot answer now: asking again later may help.
+    /// The server is not there, cannot answer now, does not accept larder's credentials, or points elsewhere: other requests
+    /// fail alike, and asking again later may help.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Transport { .. } | Self::Timeout { .. } | Self::Credentials { .. } => true,
-            Self::Status { code, .. } => *code == 429 || *code >= 500,
+            Self::Status { code, .. } => matches!(code, 300..=399 | 401 | 429 | 500..),
             _ => false,
         }
     }

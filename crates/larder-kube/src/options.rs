@@ -44,8 +44,9 @@ pub struct KubeOptions {
     /// 500 ms.
     pub backoff_initial: Duration,
     /// The longest pause between attempts of a list or watch. 30 s. While the server cannot be reached at all, pods and node
-    /// are tried at least every 5 s, and the first answer of any kind ends the pauses of all, so that after an outage
-    /// everything is fresh within some seconds.
+    /// are tried at least every 5 s, and the first success of any request ends the pauses of all, so that after an outage
+    /// everything is fresh within some seconds. So it is after a 5xx, 401, 429 or 3xx, but no pause ends before the time that
+    /// a `Retry-After` asks for, and what goes on failing while others succeed is left alone for longer and longer.
     pub backoff_max: Duration,
     /// The longest pause that a server can ask for with `Retry-After`. 2 min: a mistaken header does not blind a node.
     pub retry_after_max: Duration,

@@ -1,15 +1,21 @@
-//! Whether the server can be reached, and those who wait for it to come back.
+//! Whether the server serves larder, and those who wait until it does again.
 //!
 //! After an outage everybody would wait out a pause of its own, up to half a minute after the server has answered someone
-//! else. Here the first answer ends the pauses of all, spread over a second.
+//! else. Here the first success ends the pauses of all, spread over a second.
+//!
+//! # Guarantees
+//!
+//! - *Whatever it was*: the server was away, failed (5xx), refused larder's credentials (401), asked for patience (429) or sent it
+//!   elsewhere (3xx). A refusal of one thing alone (403, 404) is no outage.
+//! - *`Retry-After` stands*: no pause ends before the time that the server has asked for.
+//! - *No loop*: a server may fail one request for ever and serve all others. Each pause that was ended early in vain has the next
+//!   one end later, until it is waited out ([`Backoff::cut_short`]).
 
+use crate::backoff::Backoff;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
-
-/// Over how long those who waited come back, so that they do not come at once.
-const SPREAD: Duration = Duration::from_secs(1);
+use tokio::time::{Instant, sleep_until};
 
 /// The longest pause of those few that knock for all.
 const KNOCK: Duration = Duration::from_secs(5);
@@ -22,12 +28,12 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// A request did not get there, or no answer back.
+    /// A request has failed as every other one may.
     pub(crate) fn lost(&self) {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// A request was answered.
+    /// A request has succeeded.
     pub(crate) fn answered(&self) {
         if self.lost.load(Ordering::Relaxed) && self.lost.swap(false, Ordering::AcqRel) {
             self.returns.fetch_add(1, Ordering::AcqRel);
@@ -40,11 +46,13 @@ impl Reach {
         self.returns.load(Ordering::Acquire)
     }
 
-    /// Waits the pause out, but not for longer than until the server has come back once more than `returns` times.
+    /// Waits a pause of `backoff` out, but not for much longer than until the server has come back once more than `returns`
+    /// times and the time has passed for which it `asked`.
     ///
     /// Cancel safe.
-    pub(crate) async fn pause(&self, pause: Duration, returns: u64) {
-        let end = Instant::now() + pause;
+    pub(crate) async fn pause(&self, backoff: &mut Backoff, pause: Duration, asked: Option<Duration>, returns: u64) {
+        let begun = Instant::now();
+        let end = begun + pause;
         // Made before the count is looked at: what comes back between the two is noticed.
         let back = self.back.notified();
         if self.returns() == returns {
@@ -53,8 +61,12 @@ impl Reach {
                 () = back => {}
             }
         }
-        let left = end.saturating_duration_since(Instant::now());
-        sleep(left.min(SPREAD).mul_f64(rand::random_range(0.0..=1.0))).await;
+        let due = Instant::now().max(begun + asked.unwrap_or_default());
+        if due < end {
+            sleep_until(end.min(due + backoff.cut_short())).await;
+        } else {
+            sleep_until(end).await;
+        }
     }
 
     /// The pause of one that knocks for all: no longer than some seconds.
@@ -67,8 +79,19 @@ impl Reach {
 mod tests {
     use super::*;
     use std::sync::Arc;
+    use tokio::time::sleep;
 
     const LONG: Duration = Duration::from_secs(30);
+
+    fn backoff() -> Backoff {
+        Backoff::new(Duration::from_millis(500), LONG)
+    }
+
+    /// Whether it has taken so many seconds, and at most one more.
+    fn took(begun: Instant, seconds: u64) -> bool {
+        let took = begun.elapsed();
+        took >= Duration::from_secs(seconds) && took <= Duration::from_millis(seconds * 1000 + 1010)
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_answer_ends_the_pauses_of_all() {
@@ -79,7 +102,7 @@ mod tests {
         let waiting: Vec<_> = (0..20)
             .map(|_| {
                 let reach = Arc::clone(&reach);
-                tokio::spawn(async move { reach.pause(LONG, returns).await })
+                tokio::spawn(async move { reach.pause(&mut backoff(), LONG, None, returns).await })
             })
             .collect();
         sleep(Duration::from_secs(3)).await;
@@ -87,11 +110,7 @@ mod tests {
         for task in waiting {
             task.await.expect("a pause only waits");
         }
-        let took = begun.elapsed();
-        assert!(
-            took >= Duration::from_secs(3) && took <= Duration::from_secs(4) + Duration::from_millis(10),
-            "{took:?}"
-        );
+        assert!(took(begun, 3), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
@@ -101,13 +120,41 @@ mod tests {
         reach.lost();
         reach.answered();
         let begun = Instant::now();
-        reach.pause(LONG, returns).await;
-        assert!(begun.elapsed() <= SPREAD + Duration::from_millis(10));
+        reach.pause(&mut backoff(), LONG, None, returns).await;
+        assert!(took(begun, 0), "{:?}", begun.elapsed());
 
         let (returns, begun) = (reach.returns(), Instant::now());
         reach.answered();
-        reach.pause(LONG, returns).await;
-        assert!(begun.elapsed() >= LONG);
+        reach.pause(&mut backoff(), LONG, None, returns).await;
+        assert!(took(begun, 30), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_return_shortens_the_time_that_the_server_has_asked_for() {
+        let reach = Reach::default();
+        for asked in [7, 30, 40] {
+            let returns = reach.returns();
+            reach.lost();
+            reach.answered();
+            let begun = Instant::now();
+            reach
+                .pause(&mut backoff(), LONG.max(Duration::from_secs(asked)), Some(Duration::from_secs(asked)), returns)
+                .await;
+            assert!(took(begun, asked), "{:?} of {asked} s", begun.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_called_back_in_vain_waits_longer_each_time() {
+        let (reach, mut backoff, begun) = (Reach::default(), backoff(), Instant::now());
+        for round in 0..100 {
+            let returns = reach.returns();
+            reach.lost();
+            reach.answered();
+            reach.pause(&mut backoff, LONG, None, returns).await;
+            assert!(round > 0 || took(begun, 0), "{:?}", begun.elapsed());
+        }
+        assert!(begun.elapsed() >= LONG * 95, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -18,7 +18,8 @@
 //!   and by the version that the server is at, for which one reflector asks after an outage before any goes on from an old
 //!   version. All is listed again then, and [`ReflectorSink::went_back`] told.
 //! - *Patience*: after a failure it waits, longer each time up to
-//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks. At most
+//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks. The first
+//!   success of any request to a server that was away or refused larder ends the wait, but for what `Retry-After` asks. At most
 //!   [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) reflectors list or begin a watch at a time. When
 //!   many are stopped at once, their watches are closed over some seconds, about a hundred a second.
 //! - *A 403 for what a new pod refers to* is asked again for a moment, not told; see

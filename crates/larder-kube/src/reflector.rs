@@ -10,7 +10,8 @@
 //! - *Versions that go back are noticed*, as after etcd was restored from a backup: an event or bookmark older than what
 //!   was told before leads to a new list, and so does a server that waits in silence for a version of before the restore.
 //! - *Patience*: after a failure it waits, longer each time up to
-//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks.
+//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks. The first
+//!   success of any request to a server that was away or refused larder ends the wait, but for what `Retry-After` asks.
 //!
 //! # Limits
 //!
@@ -127,17 +128,17 @@ impl<T: Held> Reflector<T> {
         let mut version: Option<String> = None;
         loop {
             let returns = self.client.reach().returns();
-            let mut unreached = false;
+            let mut asked = None;
             let listed = version.is_none();
             let from = match version.take() {
                 Some(from) => from,
                 None => match self.list().await {
                     Ok(from) => from,
                     Err(error) => {
-                        let pause = backoff.pause_after(error.retry_after());
-                        let unreached = error.is_unreached();
+                        let asked = error.retry_after();
+                        let pause = Self::pause(backoff.pause_after(asked), &error);
                         self.failed(error);
-                        self.pause(pause, unreached, returns).await;
+                        self.client.reach().pause(&mut backoff, pause, asked, returns).await;
                         continue;
                     }
                 },
@@ -163,27 +164,24 @@ impl<T: Held> Reflector<T> {
                 // Once it is the way of things; a server that does not know its own list's version is to be left alone.
                 Err(error) if error.is_expired() => {
                     tracing::info!(target = %self.scope.target, "the watch's version is too old, listing anew");
-                    if listed { backoff.pause_after(error.retry_after()) } else { Duration::ZERO }
+                    asked = error.retry_after();
+                    if listed { backoff.pause_after(asked) } else { Duration::ZERO }
                 }
                 Err(error) => {
                     version = resumes(&error).then_some(watched.at);
-                    let pause = backoff.pause_after(error.retry_after());
-                    unreached = error.is_unreached();
+                    asked = error.retry_after();
+                    let pause = Self::pause(backoff.pause_after(asked), &error);
                     self.failed(error);
                     pause
                 }
             };
-            self.pause(pause, unreached, returns).await;
+            self.client.reach().pause(&mut backoff, pause, asked, returns).await;
         }
     }
 
-    /// Waits. While the server cannot be reached, this one knocks every few seconds for all that use the client.
-    async fn pause(&self, pause: Duration, unreached: bool, returns: u64) {
-        if unreached {
-            self.client.reach().pause(Reach::knock(pause), returns).await;
-        } else {
-            tokio::time::sleep(pause).await;
-        }
+    /// While the server cannot be reached, this one knocks every few seconds for all that use the client.
+    fn pause(pause: Duration, error: &KubeError) -> Duration {
+        if error.is_unreached() { Reach::knock(pause) } else { pause }
     }
 
     async fn list(&mut self) -> Result<String, KubeError> {

@@ -161,7 +161,7 @@ impl Run {
             let listed = at.from == From::Nothing;
             at.told = false;
             let returns = self.shared.client.reach().returns();
-            let mut unreached = false;
+            let mut asked = None;
             let begun = Instant::now();
             let ended = self.round(at, open).await;
             open.store(false, Ordering::Relaxed);
@@ -192,7 +192,8 @@ impl Run {
                     at.from = From::Nothing;
                     counters.relisted_expired();
                     if listed && !at.told && begun.elapsed() < SHORT {
-                        let pause = backoff.pause_after(error.retry_after());
+                        asked = error.retry_after();
+                        let pause = backoff.pause_after(asked);
                         self.failed(at, *error);
                         pause
                     } else {
@@ -212,17 +213,13 @@ impl Run {
                         }
                         From::Here | From::Lost(_) => From::Lost(Instant::now()),
                     };
-                    let pause = backoff.pause_after(error.retry_after());
-                    unreached = error.is_unreached();
+                    asked = error.retry_after();
+                    let pause = backoff.pause_after(asked);
                     self.failed(at, *error);
                     pause
                 }
             };
-            if unreached {
-                Box::pin(self.shared.client.reach().pause(pause, returns)).await;
-            } else {
-                Box::pin(tokio::time::sleep(pause)).await;
-            }
+            Box::pin(self.shared.client.reach().pause(&mut backoff, pause, asked, returns)).await;
         }
     }
 

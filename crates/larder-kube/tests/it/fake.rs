@@ -95,6 +95,8 @@ impl Asked {
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     answers: Arc<Mutex<VecDeque<Answer>>>,
+    /// What a path is answered with once the answers are used up.
+    always: Option<fn(&str) -> Answer>,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
@@ -104,6 +106,11 @@ impl Fake {
         let fake = Self::default();
         fake.answers.lock().extend(answers);
         fake
+    }
+
+    /// A server that answers each path with the same, for ever.
+    pub(crate) fn always(answer: fn(&str) -> Answer) -> Self {
+        Self { always: Some(answer), ..Self::default() }
     }
 
     pub(crate) fn push(&self, answer: Answer) {
@@ -133,8 +140,9 @@ impl Fake {
 
     async fn answer(self, request: Request<kube::client::Body>) -> Result<Response<Body>, io::Error> {
         let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+        let next = self.answers.lock().pop_front().or_else(|| self.always.map(|always| always(&path)));
         self.asked.lock().push(Asked { path, at: Instant::now() });
-        let answer = self.answers.lock().pop_front().unwrap_or(Answer::Hang);
+        let answer = next.unwrap_or(Answer::Hang);
         match answer {
             Answer::Body { code, headers, body } => {
                 let mut response = Response::builder().status(code);

@@ -48,6 +48,7 @@ async fn each_refusal_has_its_class_and_says_what_to_do() {
         (429, "TooManyRequests", "throttled", "overloaded"),
         (500, "InternalError", "server_error", "asked again later"),
         (503, "ServiceUnavailable", "server_error", "asked again later"),
+        (302, "", "refused", "302: said"),
         (418, "Odd", "refused", "418 Odd: said"),
     ];
     for (code, reason, class, says) in table {
@@ -55,7 +56,7 @@ async fn each_refusal_has_its_class_and_says_what_to_do() {
         assert_eq!(error.class(), class);
         assert_eq!(error.code(), Some(code));
         assert_eq!(error.is_not_found(), code == 404);
-        assert_eq!(error.is_unavailable(), code == 429 || code >= 500);
+        assert_eq!(error.is_unavailable(), matches!(code, 302 | 401 | 429 | 500..));
         assert!(error.to_string().contains(says), "{error}");
     }
 }

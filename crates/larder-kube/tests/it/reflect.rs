@@ -3,7 +3,7 @@
 use crate::fake::{Answer, Fake, Feed, later, ok, pod, raw, secret, status, until};
 use larder_kube::{KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
 use larder_objects::{
-    NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
+    Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
 };
 use serde_json::{Value, json};
 use std::sync::mpsc::Receiver;
@@ -336,6 +336,20 @@ async fn retry_after_is_respected_and_pauses_grow_to_the_limit() {
     assert!((9..=12).contains(&pauses[0]) && (20..=25).contains(&pauses[1]), "{pauses:?}");
     assert!(pauses[10..].iter().all(|pause| (15..=30).contains(pause)), "{pauses:?}");
     told.expect(["listing", "failed: throttled", "listing", "failed: server_error"]).await;
+}
+
+/// As of pods and the node (`reflector::the_first_success_of_another_request_ends_its_pause`).
+#[tokio::test(start_paused = true)]
+async fn the_first_success_of_another_request_ends_the_pause_of_a_reflector() {
+    let fake = Fake::new((0..10).map(|_| status(401, "Unauthorized", "")));
+    let client = fake.client(KubeOptions::default());
+    let reflect = client.reflector(ObjectKind::Secret);
+    let _told = Told::of(&reflect, "tls", None);
+    let refused = fake.until_asked(10).await[9].at;
+    fake.push(ok(&secret("web", "other", "1")));
+    client.fetcher(ObjectKind::Secret).fetch(&ObjectKey::new("web", "other"), ReadKind::Consistent).await.unwrap();
+    let pause = fake.until_asked(12).await[11].at - refused;
+    assert!(pause <= Duration::from_millis(1100), "{pause:?}");
 }
 
 #[tokio::test(start_paused = true)]

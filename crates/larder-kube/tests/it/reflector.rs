@@ -1,9 +1,9 @@
 //! List and watch, and every way in which they go wrong.
 
-use crate::fake::{Answer, Fake, Feed, later, ok, pod, pods, raw, status, until};
+use crate::fake::{Answer, Fake, Feed, later, ok, pod, pods, raw, secret, status, until};
 use larder_clock::{Clock, TokioClock};
 use larder_kube::{KubeOptions, NodeSource, Pod, PodSource, SourceReader};
-use larder_objects::{FreshState, Source, StaleReason, Ttl};
+use larder_objects::{Fetch, FreshState, ObjectKey, ReadKind, Source, StaleReason, Ttl};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -198,6 +198,63 @@ async fn retry_after_is_respected() {
         assert!(pause >= least && pause <= most, "{pause:?}");
     }
     assert!(asked[3].is_watch());
+}
+
+/// Its name, what it is, and how many seconds it asks for.
+type Refusal = (&'static str, fn() -> Answer, u64);
+
+/// What fails for all is over for all with the first success of any; what the server asks for is not shortened.
+#[tokio::test(start_paused = true)]
+async fn the_first_success_of_another_request_ends_its_pause() {
+    let refusals: [Refusal; 7] = [
+        ("away", || Answer::Break, 0),
+        ("401", || status(401, "Unauthorized", ""), 0),
+        ("429", || status(429, "TooManyRequests", ""), 0),
+        ("429 with Retry-After", || later(429, 7), 7),
+        ("503 with Retry-After", || later(503, 7), 7),
+        ("500", || status(500, "InternalError", ""), 0),
+        ("307", || status(307, "", ""), 0),
+    ];
+    for (name, refuse, asked_for) in refusals {
+        // In vain so often that the pauses have their full length.
+        let fake = Fake::new((0..10).map(|_| refuse()));
+        let client = fake.client(KubeOptions::default());
+        let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+        let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+        let refused = fake.until_asked(10).await[9].at;
+        fake.push(ok(&secret("web", "tls", "1")));
+        fake.push(ok(&pods("10", &[])));
+        let key = ObjectKey::new("web", "tls");
+        client.fetcher(larder_kube::ObjectKind::Secret).fetch(&key, ReadKind::Consistent).await.unwrap();
+        let pause = fake.until_asked(12).await[11].at - refused;
+        let (least, most) = (Duration::from_secs(asked_for), Duration::from_millis(asked_for * 1000 + 1100));
+        assert!(pause >= least && pause <= most, "{name}: {pause:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_serves_all_but_this_is_not_asked_in_a_loop() {
+    let refusals: [fn(&str) -> Answer; 4] = [
+        |path| if path.contains("pods") { Answer::Break } else { ok(&secret("web", "tls", "1")) },
+        |path| if path.contains("pods") { status(401, "", "") } else { ok(&secret("web", "tls", "1")) },
+        |path| if path.contains("pods") { later(429, 1) } else { ok(&secret("web", "tls", "1")) },
+        |path| if path.contains("pods") { status(500, "", "") } else { ok(&secret("web", "tls", "1")) },
+    ];
+    for (index, refuse) in refusals.into_iter().enumerate() {
+        let fake = Fake::always(refuse);
+        let client = fake.client(KubeOptions::default());
+        let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+        let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+        let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
+        for _ in 0..6000 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            fetcher.fetch(&ObjectKey::new("web", "tls"), ReadKind::Consistent).await.unwrap();
+        }
+        let asked = fake.paths().iter().filter(|path| path.contains("pods")).count();
+        // Of one that it cannot reach it knocks every few seconds; of others it keeps away for up to half a minute.
+        let most = if index == 0 { 600 * 2 / 5 + 10 } else { 600 / 15 + 10 };
+        assert!(asked <= most, "{asked} times in ten minutes, at most {most} were due");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,7 +457,6 @@ async fn names_that_would_be_another_selector_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
-    use larder_objects::{Fetch, ObjectKey, ReadKind};
     let (feed, watch) = Feed::new();
     let fake = Fake::new([ok(&pods("10", &[])), watch]);
     let client = fake.client(KubeOptions::default());
@@ -411,14 +467,13 @@ async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
     feed.event("ADDED", &event("a", "11")).await;
     until(|| names(&reader) == ["a"]).await;
     fake.push(status(403, "Forbidden", ""));
-    fake.push(ok(&crate::fake::secret("web", "tls", "1")));
+    fake.push(ok(&secret("web", "tls", "1")));
     let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
     fetcher.fetch(&ObjectKey::new("web", "tls"), ReadKind::Consistent).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_server_was_away_a_403_is_doubted_too() {
-    use larder_objects::{Fetch, ObjectKey, ReadKind};
     let (feed, watch) = Feed::new();
     let (_second, again) = Feed::new();
     let fake = Fake::new([ok(&pods("10", &[pod("a", "1")])), watch]);
@@ -430,7 +485,7 @@ async fn while_the_server_was_away_a_403_is_doubted_too() {
     tokio::time::advance(client.options().forbidden_grace).await;
     feed.cut().await;
     until(|| !reader.status().connected).await;
-    let secret = || ok(&crate::fake::secret("web", "tls", "1"));
+    let secret = || ok(&secret("web", "tls", "1"));
     let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
     let key = ObjectKey::new("web", "tls");
     // Before the watch is back, and just after.
