@@ -7,8 +7,9 @@
 //!   has that version (410), or an event cannot be read, everything is listed again.
 //! - *A dead link is noticed*: by the kernel, which probes an idle connection, and otherwise when nothing, no bookmark
 //!   either, has come for [`KubeOptions::idle_timeout`](crate::KubeOptions::idle_timeout): everything is listed again.
-//! - *Versions that go back are noticed*, as after etcd was restored from a backup: an event or bookmark older than what
-//!   was told before leads to a new list, and so does a server that waits in silence for a version of before the restore.
+//! - *Versions that go back are noticed*, as after etcd was restored from a backup. A watch that was lost goes on only after
+//!   the server was asked which version it is at: to one from its future it would say nothing. A lower version leads to a new
+//!   list, and so does an event or bookmark that is older than what was told before.
 //! - *Patience*: after a failure it waits, longer each time up to
 //!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks. The first
 //!   success of any request to a server that was away or refused larder ends the wait, but for what `Retry-After` asks.
@@ -41,6 +42,9 @@ use tokio_util::sync::CancellationToken;
 /// A watch that ends sooner than this without having told anything is a failure of sorts, and the next one waits.
 const SHORT: Duration = Duration::from_secs(1);
 
+/// A path, and the fields that are the node's name in it.
+type Selection = (&'static str, &'static [&'static str]);
+
 /// The pods that are bound to one node.
 pub type PodSource = Reflector<Pod>;
 
@@ -52,6 +56,8 @@ pub type NodeSource = Reflector<Node>;
 pub struct Reflector<T: Held> {
     client: KubeClient,
     scope: Scope,
+    /// At most one object, of the same kind: a list of it says which version the server is at, and costs next to nothing.
+    probe: Selection,
     node: String,
     /// Whether an object is of this node; a server that passes over selectors shall not confuse anyone.
     belongs: fn(&T, &str) -> bool,
@@ -66,14 +72,10 @@ impl Reflector<Pod> {
     ///
     /// [`KubeError::InvalidName`] where no node can have this name.
     pub fn new(client: KubeClient, node: &str, clock: impl Clock) -> Result<Self, KubeError> {
-        Self::with(
-            client,
-            node,
-            Target::PodsOf(node.into()),
-            "spec.nodeName",
-            |pod, node| pod.node_name() == node,
-            clock,
-        )
+        // There need not be such a pod. The node's name is in it because a node may list no other pods.
+        let probe: Selection = ("namespaces/default/pods", &["metadata.name", "spec.nodeName"]);
+        let belongs = |pod: &Pod, node: &str| pod.node_name() == node;
+        Self::with(client, node, Target::PodsOf(node.into()), ("pods", &["spec.nodeName"]), probe, belongs, clock)
     }
 }
 
@@ -84,7 +86,9 @@ impl Reflector<Node> {
     ///
     /// [`KubeError::InvalidName`] where no node can have this name.
     pub fn new(client: KubeClient, node: &str, clock: impl Clock) -> Result<Self, KubeError> {
-        Self::with(client, node, Target::Node(node.into()), "metadata.name", |found, node| found.name() == node, clock)
+        let alone: Selection = ("nodes", &["metadata.name"]);
+        let belongs = |found: &Node, node: &str| found.name() == node;
+        Self::with(client, node, Target::Node(node.into()), alone, alone, belongs, clock)
     }
 }
 
@@ -93,7 +97,8 @@ impl<T: Held> Reflector<T> {
         client: KubeClient,
         node: &str,
         target: Target,
-        field: &str,
+        all: Selection,
+        probe: Selection,
         belongs: fn(&T, &str) -> bool,
         clock: impl Clock,
     ) -> Result<Self, KubeError> {
@@ -101,14 +106,9 @@ impl<T: Held> Reflector<T> {
         if segment(node).is_none() || node.contains([',', '=', '!', '\\']) {
             return Err(KubeError::InvalidName { target });
         }
-        let scope = Scope {
-            kind: T::KIND,
-            path: format!("/api/v1/{}", T::KIND.resource()),
-            field_selector: encode(&format!("{field}={node}")),
-            target,
-        };
+        let scope = scope(T::KIND, all, node, target);
         let (writer, reader) = source::new(Source::Watch, clock);
-        Ok(Self { client, scope, node: node.to_owned(), belongs, writer, reader })
+        Ok(Self { client, scope, probe, node: node.to_owned(), belongs, writer, reader })
     }
 
     /// What is known, for as many readers as wanted.
@@ -124,53 +124,48 @@ impl<T: Held> Reflector<T> {
     async fn follow(&mut self) -> Infallible {
         let options = self.client.options().clone();
         let mut backoff = Backoff::new(options.backoff_initial, options.backoff_max);
-        // The version from which to watch; none where a list is due.
-        let mut version: Option<String> = None;
+        let mut at = Position::default();
         loop {
+            let listed = at.version.is_empty();
+            at.told = false;
             let returns = self.client.reach().returns();
             let mut asked = None;
-            let listed = version.is_none();
-            let from = match version.take() {
-                Some(from) => from,
-                None => match self.list().await {
-                    Ok(from) => from,
-                    Err(error) => {
-                        let asked = error.retry_after();
-                        let pause = Self::pause(backoff.pause_after(asked), &error);
-                        self.failed(error);
-                        self.client.reach().pause(&mut backoff, pause, asked, returns).await;
-                        continue;
-                    }
-                },
-            };
             let begun = Instant::now();
-            let mut watched = Watched { at: from, told: false };
-            let ended = self.watch(&mut watched).await;
+            let ended = self.round(&mut at).await;
             if begun.elapsed() >= options.backoff_max {
                 backoff.reset();
             }
+            let is_short = begun.elapsed() < SHORT;
             let pause = match ended {
-                Ok(End::Closed { .. }) => {
-                    version = Some(watched.at);
-                    let short = begun.elapsed() < SHORT && !watched.told;
-                    if short { backoff.pause() } else { Duration::ZERO }
+                Ok(End::Closed { early }) => {
+                    at.lost = early;
+                    if is_short && !at.told { backoff.pause() } else { Duration::ZERO }
                 }
-                Ok(End::Idle) => Duration::ZERO,
+                Ok(End::Idle) => {
+                    at.version.clear();
+                    Duration::ZERO
+                }
                 // Once it is a restore; a server whose versions go to and fro is to be left alone.
                 Ok(End::WentBack) => {
-                    let short = begun.elapsed() < SHORT;
-                    if short { backoff.pause() } else { Duration::ZERO }
+                    at.version.clear();
+                    if listed && is_short { backoff.pause() } else { Duration::ZERO }
                 }
                 // Once it is the way of things; a server that does not know its own list's version is to be left alone.
-                Err(error) if error.is_expired() => {
+                Err(error) if error.is_expired() && !at.version.is_empty() => {
                     tracing::info!(target = %self.scope.target, "the watch's version is too old, listing anew");
+                    at.version.clear();
                     asked = error.retry_after();
                     if listed { backoff.pause_after(asked) } else { Duration::ZERO }
                 }
                 Err(error) => {
-                    version = resumes(&error).then_some(watched.at);
+                    at.lost = true;
+                    if !resumes(&error) {
+                        at.version.clear();
+                    }
                     asked = error.retry_after();
-                    let pause = Self::pause(backoff.pause_after(asked), &error);
+                    let pause = backoff.pause_after(asked);
+                    // While the server cannot be reached, this one knocks every few seconds for all that use the client.
+                    let pause = if error.is_unreached() { Reach::knock(pause) } else { pause };
                     self.failed(error);
                     pause
                 }
@@ -179,9 +174,29 @@ impl<T: Held> Reflector<T> {
         }
     }
 
-    /// While the server cannot be reached, this one knocks every few seconds for all that use the client.
-    fn pause(pause: Duration, error: &KubeError) -> Duration {
-        if error.is_unreached() { Reach::knock(pause) } else { pause }
+    /// A list where one is due, and a watch until it ends.
+    async fn round(&mut self, at: &mut Position) -> Result<End, KubeError> {
+        if at.version.is_empty() {
+            at.version = self.list().await?;
+        } else if at.lost {
+            let probe = scope(T::KIND, self.probe, &self.node, self.scope.target.clone());
+            match list(&self.client, &probe, |_| Ok(())).await {
+                Ok(version) if advanced(&at.version, &version).is_some() => {}
+                Ok(_) => return Ok(self.went_back(at)),
+                // Who may not ask has to look.
+                Err(error) if error.is_forbidden() => at.version = self.list().await?,
+                Err(error) => return Err(error),
+            }
+        }
+        self.watch(at).await
+    }
+
+    fn went_back(&self, at: &Position) -> End {
+        tracing::warn!(
+            target = %self.scope.target, before = %at.version,
+            "the API server's versions went back, as after a restore of etcd; listing anew"
+        );
+        End::WentBack
     }
 
     async fn list(&mut self) -> Result<String, KubeError> {
@@ -212,8 +227,9 @@ impl<T: Held> Reflector<T> {
         Ok(version)
     }
 
-    async fn watch(&mut self, watched: &mut Watched) -> Result<End, KubeError> {
-        let mut watch = Watch::begin(&self.client, &self.scope, Begin::After(&watched.at)).await?;
+    async fn watch(&mut self, at: &mut Position) -> Result<End, KubeError> {
+        let mut watch = Watch::begin(&self.client, &self.scope, Begin::After(&at.version)).await?;
+        at.lost = false;
         let was_away = self.reader.status().failures > 0;
         self.answered();
         if T::KIND == Kind::Pod && was_away {
@@ -236,11 +252,11 @@ impl<T: Held> Reflector<T> {
                 }
             };
             let version = match event {
-                Event::Set(json) => self.set(&json, &watched.at)?,
+                Event::Set(json) => self.set(&json, &at.version)?,
                 Event::Deleted(json) => {
                     let old = T::decode_json(&json)?;
                     let old = old.object();
-                    let version = advanced(&watched.at, old.resource_version());
+                    let version = advanced(&at.version, old.resource_version());
                     if version.is_some() {
                         self.writer.remove(old.namespace(), old.name());
                     }
@@ -248,18 +264,11 @@ impl<T: Held> Reflector<T> {
                 }
                 Event::Bookmark { version, .. } => {
                     self.writer.contact();
-                    advanced(&watched.at, &version)
+                    advanced(&at.version, &version)
                 }
             };
-            let Some(version) = version else {
-                tracing::warn!(
-                    target = %self.scope.target, before = %watched.at,
-                    "the API server's versions went back, as after a restore of etcd; listing anew"
-                );
-                return Ok(End::WentBack);
-            };
-            watched.at = version;
-            watched.told = true;
+            let Some(version) = version else { return Ok(self.went_back(at)) };
+            (at.version, at.told) = (version, true);
         }
     }
 
@@ -305,9 +314,19 @@ impl<T: Held> Reflector<T> {
     }
 }
 
-/// How far a watch has come.
-struct Watched {
-    at: String,
+fn scope(kind: Kind, (path, fields): Selection, node: &str, target: Target) -> Scope {
+    let selector = fields.iter().map(|field| format!("{field}={node}")).collect::<Vec<_>>().join(",");
+    Scope { kind, path: format!("/api/v1/{path}"), field_selector: encode(&selector), target }
+}
+
+/// How far a reflector has come.
+#[derive(Default)]
+struct Position {
+    /// The last version that was told; empty where a list is due.
+    version: String,
+    /// Whether the watch before did not end in good order: the server may be another one, with versions of its own.
+    lost: bool,
+    /// Whether the watch has told anything.
     told: bool,
 }
 

@@ -1,18 +1,23 @@
 //! Reflectors against the simulated server, over TLS and HTTP/2, through everything that goes wrong.
 
 use crate::server::{connect, start, start_with, until};
-use larder_kube::{KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
+use larder_clock::TokioClock;
+use larder_kube::{
+    KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, NodeSource, ObjectKind, PodSource,
+};
 use larder_objects::{
     Fetch, FetchError, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent,
     ReflectorSink,
 };
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
-use larder_testkit::objects::{config_map, pod};
+use larder_testkit::objects::{config_map, node, pod};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// What is there, as far as has been told.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -239,6 +244,37 @@ async fn lesson_6_a_restore_of_etcd_is_noticed_though_the_server_is_silent_about
     server.store().restore(&backup);
     follower.up_to_date(&server, "env").await;
     assert_eq!((follower.known().went_back, client.stats().relists_went_back), (1, 1));
+}
+
+/// With the node's own credentials, which may not list just any pod.
+#[tokio::test]
+async fn lesson_6_pods_and_node_notice_a_restore_of_etcd_as_soon_as_the_server_is_back() {
+    let server =
+        start_with(ApiServerOptions { bookmark_interval: Duration::from_hours(1), ..Default::default() }).await;
+    server.store().create(node("n1")).unwrap();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("kubeconfig");
+    server.write_kubeconfig(&path, &server.add_user(User::node("n1"))).unwrap();
+    let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
+    let pods = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+    let nodes = NodeSource::new(client, "n1", TokioClock::new()).unwrap();
+    let (pod_reader, node_reader) = (pods.reader(), nodes.reader());
+    let _pods = AbortOnDropHandle::new(tokio::spawn(pods.run(CancellationToken::new())));
+    let _nodes = AbortOnDropHandle::new(tokio::spawn(nodes.run(CancellationToken::new())));
+    until(|| pod_reader.status().connected && node_reader.status().connected).await;
+    let backup = server.store().backup();
+    server.store().create(pod("shop", "web").node("n1").build()).unwrap();
+    let version = || node_reader.node().map(|node| node.resource_version().to_owned());
+    let before = version();
+    let mut changed = node("n1");
+    changed.metadata.labels.get_or_insert_default().insert("is".to_owned(), "changed".to_owned());
+    server.store().apply(changed).unwrap();
+    until(|| pod_reader.get("shop", "web").is_some() && version() != before).await;
+    server.outage().await;
+    until(|| !pod_reader.status().connected && !node_reader.status().connected).await;
+    server.store().restore(&backup);
+    server.restore().await.unwrap();
+    until(|| pod_reader.get("shop", "web").is_none() && version() == before).await;
 }
 
 #[tokio::test]

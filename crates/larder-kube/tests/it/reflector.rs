@@ -9,6 +9,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+/// Which version the server is at.
+const PROBE: &str = "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dn1%2Cspec.nodeName%3Dn1&limit=250";
+
 fn follow(fake: &Fake, options: KubeOptions) -> (SourceReader<Pod>, AbortOnDropHandle<()>) {
     let source = PodSource::new(fake.client(options), "n1", TokioClock::new()).unwrap();
     let reader = source.reader();
@@ -92,10 +95,14 @@ async fn a_watch_that_ends_goes_on_where_it_was() {
     let fake = Fake::new([ok(&pods("10", &[])), watch, again]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     feed.event("ADDED", &event("a", "11")).await;
-    feed.bookmark("25").await;
+    until(|| reader.status().watches == 1).await;
+    for minute in 0..60 {
+        tokio::time::advance(Duration::from_mins(1)).await;
+        feed.bookmark(&(20 + minute).to_string()).await;
+    }
     drop(feed);
     let asked = fake.until_asked(3).await;
-    assert!(asked[2].is_watch() && asked[2].path.contains("&resourceVersion=25&"), "{}", asked[2].path);
+    assert!(asked[2].is_watch() && asked[2].path.contains("&resourceVersion=79&"), "{}", asked[2].path);
     assert!(reader.status().connected && reader.status().last_fault.is_none());
 }
 
@@ -103,7 +110,11 @@ async fn a_watch_that_ends_goes_on_where_it_was() {
 async fn a_broken_link_makes_it_stale_until_it_watches_again() {
     let (feed, watch) = Feed::new();
     let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch, Answer::Break, status(503, "", ""), again]);
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch, Answer::Break, status(503, "", "")]);
+    fake.push(ok(&pods("10", &[])));
+    fake.push(status(503, "", ""));
+    fake.push(ok(&pods("12", &[])));
+    fake.push(again);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     fake.until_asked(2).await;
     feed.text("{\"type\":\"ADDED\",\"obj").await;
@@ -118,9 +129,11 @@ async fn a_broken_link_makes_it_stale_until_it_watches_again() {
     assert_eq!(names(&reader), ["a"]);
     until(|| reader.status().connected).await;
     assert!(reader.freshness().unwrap().is_fresh());
-    let asked = fake.asked();
-    // It goes on where it was, and does not list again.
-    assert!(asked.len() == 5 && asked[2..].iter().all(|asked| asked.path.contains("&resourceVersion=10&")));
+    // It asks where the server is, goes on where it was, and does not list again.
+    let asked = fake.paths();
+    let (probes, watches): (Vec<_>, Vec<_>) = asked[2..].iter().partition(|path| !path.contains("watch=true"));
+    assert!(probes.len() == 4 && probes.iter().all(|path| *path == PROBE), "{asked:?}");
+    assert!(watches.len() == 2 && watches.iter().all(|path| path.contains("&resourceVersion=10&")), "{asked:?}");
     let fault = reader.status().last_fault.unwrap();
     assert_eq!(fault.class, "server_error");
     assert!(fault.error.to_string().starts_with("pods of node n1: the API server answered 503"), "{}", fault.error);
@@ -189,15 +202,15 @@ async fn pauses_grow_to_the_limit_and_no_further() {
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_respected() {
     let (_feed, watch) = Feed::new();
-    let fake = Fake::new([later(429, 9), ok(&pods("10", &[])), later(429, 20), watch]);
+    let fake = Fake::new([later(429, 9), ok(&pods("10", &[])), later(429, 20), ok(&pods("10", &[])), watch]);
     let (_reader, _run) = follow(&fake, KubeOptions::default());
-    let asked = fake.until_asked(4).await;
+    let asked = fake.until_asked(5).await;
     for (before, after, seconds) in [(0, 1, 9), (2, 3, 20)] {
         let pause = asked[after].at - asked[before].at;
         let (least, most) = (Duration::from_secs(seconds), Duration::from_secs(seconds * 5 / 4 + 1));
         assert!(pause >= least && pause <= most, "{pause:?}");
     }
-    assert!(asked[3].is_watch());
+    assert!(asked[4].is_watch());
 }
 
 /// Its name, what it is, and how many seconds it asks for.
@@ -330,12 +343,74 @@ async fn versions_that_go_back_lead_to_a_new_list() {
     assert!(fake.until_asked(4).await[3].path.contains("&resourceVersion=50&"));
 }
 
+/// To a watch from its future the server says nothing.
+#[tokio::test(start_paused = true)]
+async fn lesson_6_a_lost_watch_does_not_go_on_from_a_version_that_the_server_has_not_reached() {
+    for broke in [true, false] {
+        let (feed, watch) = Feed::new();
+        let (_second, again) = Feed::new();
+        let fake = Fake::new([ok(&pods("1000", &[pod("a", "900")])), watch]);
+        // The outage is long enough for the pauses to grow.
+        (0..10).for_each(|_| fake.push(Answer::Break));
+        fake.push(ok(&pods("50", &[])));
+        fake.push(ok(&pods("50", &[pod("b", "49")])));
+        fake.push(again);
+        let (reader, _run) = follow(&fake, KubeOptions::default());
+        fake.until_asked(2).await;
+        if broke {
+            feed.cut().await;
+        } else {
+            drop(feed);
+        }
+        until(|| names(&reader) == ["b"]).await;
+        let asked = fake.until_asked(15).await;
+        assert!(asked[2..13].iter().all(|asked| asked.path == PROBE), "{:?}", fake.paths());
+        assert!(asked[14].at - asked[12].at < Duration::from_secs(1), "at once");
+        assert!(asked[14].path.contains("&resourceVersion=50&"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_it_may_not_ask_which_version_the_server_is_at_it_lists() {
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch, status(403, "Forbidden", "")]);
+    fake.push(ok(&pods("12", &[pod("b", "11")])));
+    fake.push(again);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    fake.until_asked(2).await;
+    feed.cut().await;
+    until(|| names(&reader) == ["b"]).await;
+    assert!(fake.until_asked(5).await[4].path.contains("&resourceVersion=12&"), "{:?}", fake.paths());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_asks_where_the_server_is_by_its_own_list() {
+    let list = |version: &str| {
+        let items = [json!({"metadata": {"name": "n1", "resourceVersion": version}})];
+        ok(&json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items}))
+    };
+    let (feed, watch) = Feed::new();
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([list("1000"), watch, list("50"), list("51"), again]);
+    let source = NodeSource::new(fake.client(KubeOptions::default()), "n1", TokioClock::new()).unwrap();
+    let reader = source.reader();
+    let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+    fake.until_asked(2).await;
+    feed.cut().await;
+    let asked = fake.until_asked(5).await;
+    assert_eq!(reader.node().unwrap().resource_version(), "51");
+    let lists = [0, 2, 3].map(|index: usize| asked[index].path.as_str());
+    assert_eq!(lists, ["/api/v1/nodes?fieldSelector=metadata.name%3Dn1&limit=250"; 3]);
+    assert!(asked[4].path.contains("&resourceVersion=51&"), "{:?}", fake.paths());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hanging_list_has_a_deadline() {
     let (_feed, watch) = Feed::new();
-    let fake = Fake::new([Answer::Hang, ok(&pods("10", &[])), Answer::Hang, watch]);
+    let fake = Fake::new([Answer::Hang, ok(&pods("10", &[])), Answer::Hang, ok(&pods("10", &[])), watch]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
-    let asked = fake.until_asked(4).await;
+    let asked = fake.until_asked(5).await;
     assert!((60..62).contains(&(asked[1].at - asked[0].at).as_secs()));
     assert!((30..32).contains(&(asked[3].at - asked[2].at).as_secs()));
     assert_eq!(reader.status().last_fault.unwrap().class, "timeout");
@@ -492,6 +567,7 @@ async fn while_the_server_was_away_a_403_is_doubted_too() {
     fake.push(status(403, "Forbidden", ""));
     fake.push(secret());
     fetcher.fetch(&key, ReadKind::Consistent).await.unwrap();
+    fake.push(ok(&pods("10", &[])));
     fake.push(again);
     until(|| reader.status().connected).await;
     fake.push(status(403, "Forbidden", ""));
