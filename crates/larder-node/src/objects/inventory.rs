@@ -5,7 +5,7 @@ use crate::error::ReadError;
 use crate::fetch_log::{FetchLog, SourceFetch, SourceReflect};
 use crate::strategy::Strategy;
 use futures_util::stream::{self, StreamExt as _};
-use larder_clock::Clock;
+use larder_clock::{Clock, Timestamp};
 use larder_objects::{
     FreshState, Freshness, ObjectKey, ObjectState, ObjectStatus, StaleReason, Store as _, WatchStats,
 };
@@ -21,7 +21,8 @@ where
     R: SourceReflect<F::Error>,
     C: Clock + Clone,
 {
-    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`.
+    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`. How fresh each is, is judged at the
+    /// end: none whose TTL has passed while others were fetched is called fresh.
     pub(crate) async fn list(&self, wanted: impl Fn(&ObjectKey) -> bool, deadline: Duration) -> ObjectList {
         let mut keys: Vec<_> = self.objects.store().snapshot().into_iter().map(|status| status.key).collect();
         keys.retain(|key| wanted(key));
@@ -35,16 +36,34 @@ where
         });
         let results: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
         let mut list = ObjectList { items: Vec::with_capacity(results.len()), absent: Vec::new(), unknown: Vec::new() };
+        // Those that came first have waited for the others.
+        let now = self.clock.now();
         for (key, result) in results {
             match result {
-                Ok(answer) => list.items.push(answer),
-                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, *freshness)),
+                Ok(mut answer) => {
+                    answer.freshness = self.judged_at(now, answer.freshness);
+                    if let FreshState::Stale { reason, .. } = answer.freshness.state {
+                        answer.why.get_or_insert_with(|| reason.to_string());
+                    }
+                    list.items.push(answer);
+                }
+                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, self.judged_at(now, *freshness))),
                 // Its last pod went while the list was made.
                 Err(ReadError::NotReferenced { .. }) => {}
                 Err(error) => list.unknown.push((key, error)),
             }
         }
         list
+    }
+
+    /// What was fresh when it was read, and has become stale since because its TTL has passed.
+    fn judged_at(&self, now: Timestamp, freshness: Freshness) -> Freshness {
+        match self.expiry(&freshness) {
+            Some(since) if freshness.is_fresh() && now >= since => {
+                Freshness { state: FreshState::Stale { since, reason: StaleReason::Expired }, ..freshness }
+            }
+            _ => freshness,
+        }
     }
 
     /// The state of every object that pods refer to; nothing is fetched for it.

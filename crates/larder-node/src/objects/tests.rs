@@ -391,6 +391,44 @@ async fn a_pod_that_changes_releases_what_it_refers_to_no_more() {
     assert!(cache.read("shop", "tls", DEADLINE).await.unwrap_err().is_not_found());
 }
 
+/// In whatever order they come, with the slowest in time or at its deadline, found or absent.
+#[tokio::test(start_paused = true)]
+async fn a_list_calls_nothing_fresh_whose_ttl_passed_while_it_was_made() {
+    for slow in ["a", "m", "z"] {
+        for answers_in_time in [true, false] {
+            let server = Server::new();
+            server.set("db", Says::Object { version: 7 });
+            server.set("env", Says::Object { version: 8 });
+            server.set(slow, Says::Hangs);
+            let cache = cache_with(&server, POLICY);
+            cache.register_pod(&pod("web", &["db", "env", "gone", slow]));
+            for name in ["db", "gone"] {
+                let _ = cache.read("shop", name, DEADLINE).await;
+            }
+            // `db` and the absence have a second left, `env` has all its time.
+            advance(TTL / 60 * 59).await;
+            let list = tokio::spawn({
+                let cache = Arc::clone(&cache);
+                async move { cache.list(|_| true, DEADLINE).await }
+            });
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            if answers_in_time {
+                server.set(slow, Says::Object { version: 9 });
+            }
+            let list = list.await.unwrap();
+            let told = list.items.iter().map(|answer| (version(answer), answer.freshness.is_fresh()));
+            let told: Vec<_> = told.filter(|(version, _)| *version != "9").collect();
+            assert_eq!(told, [("7", false), ("8", true)], "{slow}");
+            let old = list.items.iter().find(|answer| version(answer) == "7").unwrap();
+            let since = old.fresh_until.unwrap();
+            assert_eq!(old.freshness.state, FreshState::Stale { since, reason: StaleReason::Expired });
+            assert_eq!(old.why.as_deref(), Some("expired"));
+            assert!(list.absent.iter().all(|(key, freshness)| key.name() == "gone" && !freshness.is_fresh()));
+            assert_eq!((list.absent.len(), list.unknown.len()), (1, usize::from(!answers_in_time)));
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_tells_what_is_there_absent_and_unknown_within_one_deadline() {
     let server = Server::new();
