@@ -14,6 +14,7 @@ use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::{PodStatusReader, PodStatusWriter, PodUid};
+use last::LastRelist;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,6 +27,7 @@ use tracing::{debug, info, trace, warn};
 
 mod apart;
 mod evented;
+mod last;
 
 /// The status of a container that was asked for before its pod was listed; none if it could not be had.
 type EarlyStatus<'p> = BoxFuture<'p, Option<ContainerStatus>>;
@@ -50,17 +52,6 @@ pub struct Pleg<R, C> {
     records: Mutex<Records>,
     last: Mutex<LastRelist>,
     running: AtomicBool,
-}
-
-/// How the latest relists of all pods went.
-#[derive(Debug, Default)]
-struct LastRelist {
-    /// When the last successful one began.
-    succeeded: Option<Timestamp>,
-    /// When the last one that was also brought to its end began.
-    completed: Option<Timestamp>,
-    /// Why the last one failed, if none has succeeded since.
-    failed: Option<Arc<RuntimeError>>,
 }
 
 impl<R: Runtime, C: Clock> Pleg<R, C> {
@@ -200,12 +191,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
 
     fn note_failed_listing(&self, error: RuntimeError) {
         let error = Arc::new(error);
-        let before = self.last.lock().failed.replace(Arc::clone(&error));
-        // A runtime that is away fails every period: it is told once, and again when it fails for another reason.
-        if before.is_some_and(|before| before == error) {
-            debug!(%error, "the container runtime still cannot be listed");
-        } else {
+        let is_news = self.last.lock().fail(Arc::clone(&error));
+        if is_news {
             warn!(%error, "the container runtime cannot be listed");
+        } else {
+            debug!(%error, "the container runtime still cannot be listed");
         }
         self.counters.relists_failed.add();
     }
@@ -220,12 +210,8 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     }
 
     fn note_listing(&self, pods: &[RuntimePod], began: Timestamp) {
-        let failed = {
-            let mut last = self.last.lock();
-            last.succeeded = Some(began);
-            last.failed.take()
-        };
-        if failed.is_some() {
+        let is_back = self.last.lock().succeed(began);
+        if is_back {
             info!("the container runtime can be listed again");
         }
         self.counters.relists.add();

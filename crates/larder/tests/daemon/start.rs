@@ -103,6 +103,37 @@ async fn a_runtime_that_is_away_is_told_once() {
 }
 
 #[tokio::test]
+async fn a_runtime_that_answers_nonsense_of_several_kinds_is_told_once_for_each() {
+    use tokio::io::AsyncWriteExt as _;
+    let folder = folder_with(&[]);
+    fs::write(folder.path().join("settings.yaml"), "pleg: {relistPeriod: 20ms}\n").unwrap();
+    let runtime = tokio::net::UnixListener::bind(folder.path().join("cri.sock")).unwrap();
+    let nonsense: [&[u8]; 4] =
+        [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0xff; 64], &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1]];
+    let answering = async {
+        for answer in nonsense.iter().cycle() {
+            let (mut stream, _) = runtime.accept().await.unwrap();
+            // It may have been closed already.
+            let _ = stream.write_all(answer).await;
+        }
+    };
+    let endpoint = format!("unix://{}", folder.path().join("cri.sock").display());
+    let arguments = ["--manifests", "manifests", "--config", "settings.yaml", "--runtime-endpoint", &endpoint];
+    let daemon = Daemon::spawn(folder, &[&arguments[..], &["--log-level", "larder_pleg=debug"]].concat());
+    let log = until("it cannot be listed again and again", || async {
+        let log = daemon.log();
+        (log.matches("still cannot be listed").count() >= 20).then_some(log)
+    });
+    let log = tokio::select! {
+        log = log => log,
+        () = answering => unreachable!("it answers for ever"),
+    };
+    let warned: Vec<_> =
+        log.lines().filter(|line| line.contains("WARN") && line.contains("cannot be listed")).collect();
+    assert!((1..=3).contains(&warned.len()), "{warned:#?}");
+}
+
+#[tokio::test]
 async fn a_log_that_cannot_be_written_harms_nobody() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none", "--log-level", "trace"];
