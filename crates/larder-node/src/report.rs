@@ -178,7 +178,7 @@ pub struct ObjectCounts {
     pub referenced: u64,
     /// Held, and within its TTL.
     pub fresh: u64,
-    /// Held, and past its TTL: the next read confirms it.
+    /// Held, and past its TTL or without one: the next read confirms it.
     pub due: u64,
     /// Held, and could not be fetched when it was last tried.
     pub stale: u64,

@@ -9,8 +9,8 @@
 //! | is that the object is known to be absent | `larder; hit; detail=absent` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
 //!
-//! `ttl` is what is left of the object's TTL in seconds, negative when it has passed; it is absent where the source is a
-//! watch, which has no TTL. `detail` is the source of a fresh answer, and the reason of a stale one.
+//! `ttl` is what is left of the object's TTL in seconds, negative when it has passed; it is absent where there is none: the
+//! source is a watch, or every read asks. `detail` is the source of a fresh answer, and the reason of a stale one.
 
 use std::fmt::{self, Write as _};
 

@@ -69,23 +69,21 @@ where
     /// The state of every object that pods refer to; nothing is fetched for it.
     pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
         let mut all = self.objects.store().snapshot();
-        let is_read_every_time = self.ttl() <= 0;
         for status in &mut all {
-            // Without a TTL, what a read would confirm is as good as confirmed.
+            // What is in this process is as good as looked at.
             if let ObjectState::Present(freshness) = &mut status.state
-                && is_read_every_time
-                && !self.watches()
+                && self.is_of_manifests()
             {
                 freshness.state = FreshState::Fresh;
             }
             if self.strategy() == Strategy::Direct
                 && let Some(known) = self.last_known(&status.key)
             {
-                let confirmed = known.confirmed;
-                status.state = if known.object.is_some() {
-                    ObjectState::Present(confirmed)
-                } else {
-                    ObjectState::Absent(confirmed)
+                // The next read asks: by itself, what is kept is no fresher than past its TTL.
+                let state = FreshState::Stale { since: known.confirmed.confirmed_at, reason: StaleReason::Expired };
+                status.state = match known.object {
+                    Some(_) => ObjectState::Present(Freshness { state, ..known.confirmed }),
+                    None => ObjectState::Absent(known.confirmed),
                 };
             }
             // Dropped by a new reference, and kept here: it is stale, not unknown.
@@ -103,6 +101,12 @@ where
 
     pub(crate) fn log(&self) -> &FetchLog {
         &self.log
+    }
+
+    /// How many fetches were for the sake of a new reference to an object that was held; `None` where there are none such:
+    /// nothing is held, or nothing is fetched from anywhere.
+    pub(crate) fn new_reference_fetches(&self) -> Option<u64> {
+        self.objects.store().new_reference_fetches().filter(|_| !self.is_of_manifests())
     }
 
     /// What a store that watches has done, and holds.

@@ -187,6 +187,16 @@ fn cache_with(server: &Arc<Server>, policy: ObjectPolicy) -> Cache {
 }
 
 fn cache_of(strategy: Strategy, server: &Arc<Server>, policy: ObjectPolicy) -> Cache {
+    cache_from(None, strategy, TTL, server, policy)
+}
+
+fn cache_from(
+    source: Option<Source>,
+    strategy: Strategy,
+    default_ttl: Duration,
+    server: &Arc<Server>,
+    policy: ObjectPolicy,
+) -> Cache {
     Arc::new(ObjectCache::new(Parts {
         kind: ObjectKind::Secret,
         node: "node-1".into(),
@@ -196,8 +206,8 @@ fn cache_of(strategy: Strategy, server: &Arc<Server>, policy: ObjectPolicy) -> C
         fetch: FetchFrom(Arc::clone(server)),
         clock: TokioClock::new(),
         ttl: NodeTtl(Arc::new(DefaultTtl)),
-        default_ttl: TTL,
-        source: None,
+        default_ttl,
+        source,
         policy,
         token: CancellationToken::new(),
         tasks: TaskTracker::new(),
@@ -483,4 +493,32 @@ async fn a_snapshot_counts_what_a_new_reference_dropped_as_held() {
         cache.snapshot().into_iter().map(|status| (status.key.name().to_owned(), status.state)).collect();
     assert!(matches!(states["db"], ObjectState::Present(freshness) if !freshness.is_fresh()));
     assert!(matches!(states["new"], ObjectState::NotFetched));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_every_read_asks_for_is_not_fresh_by_itself_unless_it_is_in_this_process() {
+    for (source, strategy, is_fresh) in
+        [(None, Strategy::Ttl, false), (None, Strategy::Direct, false), (Some(Source::Manifest), Strategy::Ttl, true)]
+    {
+        let server = Server::new();
+        server.set("db", Says::Object { version: 7 });
+        let cache = cache_from(source, strategy, Duration::ZERO, &server, POLICY);
+        cache.register_pod(&pod("web", &["db", "absent"]));
+        for fetches in 1..3 {
+            let answer = cache.read("shop", "db", DEADLINE).await.unwrap();
+            assert_eq!((answer.freshness.is_fresh(), answer.fresh_until, server.fetches()), (true, None, fetches));
+        }
+        cache.read("shop", "absent", DEADLINE).await.unwrap_err();
+        let confirmed_at = cache.clock.now();
+        advance(TTL).await;
+        for status in cache.snapshot() {
+            match status.state {
+                ObjectState::Present(freshness) if status.key.name() == "db" => {
+                    assert_eq!((freshness.is_fresh(), freshness.confirmed_at), (is_fresh, confirmed_at), "{strategy}");
+                }
+                ObjectState::Absent(_) if status.key.name() == "absent" => {}
+                state => panic!("{strategy}: {} is {state:?}", status.key),
+            }
+        }
+    }
 }

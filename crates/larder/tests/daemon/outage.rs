@@ -86,6 +86,24 @@ fn base64_of(value: &str) -> Value {
 }
 
 #[tokio::test]
+async fn with_a_ttl_of_nothing_an_answer_is_fresh_and_what_is_held_is_due() {
+    let (cluster, daemon, _outside) = cluster_and_daemon(0).await;
+    for _ in 0..2 {
+        let before = cluster.fetches();
+        let answer = until_answer(&daemon, SECRET, "it is there", |answer| answer.code == 200).await;
+        assert!(cluster.fetches() > before, "every read asks");
+        assert!(answer.header("cache-status").contains("; stored; detail="), "{answer:?}");
+        let report = daemon.get("/larder/v1/status?objects=true").await.json();
+        assert_eq!((&report["objects"][0]["name"], &report["objects"][0]["state"]), (&json!("db"), &json!("due")));
+        assert_eq!(report["counts"]["secrets"]["due"], 1, "{report}");
+    }
+    cluster.api.outage().await;
+    until_answer(&daemon, SECRET, "it is stale", Answer::is_stale).await;
+    let report = daemon.get("/larder/v1/status?objects=true").await.json();
+    assert_eq!(report["objects"][0]["state"], "stale", "{report}");
+}
+
+#[tokio::test]
 async fn an_outage_of_the_api_server_is_told_with_every_answer_and_ends_by_itself() {
     let (cluster, daemon, _outside) = cluster_and_daemon(1).await;
     let fresh = until_answer(&daemon, SECRET, "it is there", |answer| answer.code == 200).await;
