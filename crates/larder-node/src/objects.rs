@@ -34,7 +34,7 @@ use larder_clock::{Clock, Timestamp};
 use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
     AutoOptions, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference, References,
-    Source, StaleReason, Store as _, Ttl,
+    Source, StaleReason, Ttl,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -409,9 +409,7 @@ where
         deadline: Duration,
         refused: Result<Read<KubeObject>, GetError<F::Error>>,
     ) -> Result<Read<KubeObject>, GetError<F::Error>> {
-        let store = self.objects.store();
-        store.add_reference(key.namespace(), key.name(), "");
-        store.delete_reference(key.namespace(), key.name(), "");
+        self.objects.store().forget(key.namespace(), key.name());
         let get = get(Arc::clone(&self.objects), key.clone());
         let Ok(result) = tokio::time::timeout(deadline, get).await else { return refused };
         if let (Ok(before), Ok(after)) = (&refused, &result) {

@@ -54,6 +54,8 @@ use larder_clock::{Clock, Timestamp};
 use reader::Get;
 use registry::Registry;
 use std::fmt;
+// Not shuttle's: a count is no place to switch threads.
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A store that fetches an object when it is read and its TTL has passed: the kubelet's `Cache` strategy.
 ///
@@ -64,6 +66,7 @@ pub struct TtlStore<F: Fetch, C, T> {
     ttl: T,
     default_ttl: i64,
     registry: Registry<F::Object, F::Error>,
+    new_reference_fetches: AtomicU64,
 }
 
 impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
@@ -72,12 +75,22 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     ///
     /// See the [crate's documentation](crate) for an example.
     pub fn new(fetch: F, clock: C, ttl: T, default_ttl: i64) -> Self {
-        Self { fetch, clock, ttl, default_ttl, registry: Registry::new() }
+        Self { fetch, clock, ttl, default_ttl, registry: Registry::new(), new_reference_fetches: AtomicU64::new(0) }
     }
 
     /// Where the store fetches from.
     pub fn fetcher(&self) -> &F {
         &self.fetch
+    }
+
+    /// How many fetches were begun for the sake of a new reference to an object that was cached until then.
+    pub fn new_reference_fetches(&self) -> u64 {
+        self.new_reference_fetches.load(Relaxed)
+    }
+
+    /// Drops what is cached of the object, as a new reference would.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        self.registry.forget(namespace, name);
     }
 
     #[inline]

@@ -176,15 +176,20 @@ fn objects(out: &mut Out<'_>, node: &Node, report: &Report) -> fmt::Result {
         &|kind| stats(kind).stopped_idle,
     )?;
     counters(
-        "larder_object_new_reference_fetches",
-        "Fetches for the sake of a pod that came to refer to an object which was held already; among larder_object_fetches",
-        &|kind| stats(kind).verifying_reads,
-    )?;
-    counters(
         "larder_object_versions_went_back",
         "Times that a resourceVersion went back and was accepted: the API server's etcd was restored",
         &|kind| node.metrics.versions_went_back(kind) + stats(kind).versions_went_back,
-    )
+    )?;
+    let of_new_references = kinds.into_iter().filter_map(|kind| {
+        let count = node.caches.of(kind).new_reference_fetches()?;
+        Some((of(Kind::from(kind).resource()), ConstCounter::new(count)))
+    });
+    let of_new_references: Vec<_> = of_new_references.collect();
+    if of_new_references.is_empty() {
+        return Ok(());
+    }
+    let help = "Fetches for the sake of a pod that came to refer to an object which was held already; among larder_object_fetches";
+    out.write(("larder_object_new_reference_fetches", help, None), MetricType::Counter, of_new_references)
 }
 
 /// What is open to the API server, and what lists and watches came to.

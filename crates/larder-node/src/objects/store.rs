@@ -66,6 +66,23 @@ where
         }
     }
 
+    /// How many fetches were for the sake of a new reference to an object that was held; `None` where nothing is held.
+    pub(crate) fn new_reference_fetches(&self) -> Option<u64> {
+        match self {
+            Self::Direct(_) => None,
+            Self::Ttl(store) => Some(store.new_reference_fetches()),
+            Self::Watch(store) => Some(store.stats().verifying_reads),
+            Self::Auto(store) => Some(store.stats().verifying_reads),
+        }
+    }
+
+    /// Drops what is cached of an object, where a store that watches would see to that by itself.
+    pub(crate) fn forget(&self, namespace: &str, name: &str) {
+        if let Self::Ttl(store) = self {
+            store.forget(namespace, name);
+        }
+    }
+
     /// What a store that watches has done.
     pub(crate) fn stats(&self) -> WatchStats {
         match self {

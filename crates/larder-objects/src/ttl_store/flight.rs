@@ -29,6 +29,8 @@ pub(super) struct Queue<O, E> {
     pub(super) known: Known<O>,
     /// Whether `known` has changed since it was last published.
     changed: bool,
+    /// Whether an object was known in the generation before.
+    supersedes: bool,
     turn: Option<Ticket>,
     next: Ticket,
     /// Those who wait, with their wakers; none where one was called, or has not been left yet.
@@ -38,8 +40,9 @@ pub(super) struct Queue<O, E> {
 }
 
 impl<O, E> Flight<O, E> {
-    pub(super) fn new(key: ObjectKey, known: Known<O>) -> Self {
-        let queue = Queue { known, changed: false, turn: None, next: 0, waiting: BTreeMap::new(), left: None };
+    pub(super) fn new(key: ObjectKey, known: Known<O>, supersedes: bool) -> Self {
+        let waiting = BTreeMap::new();
+        let queue = Queue { known, changed: false, supersedes, turn: None, next: 0, waiting, left: None };
         Self { key, queue: Mutex::new(queue) }
     }
 }
@@ -71,6 +74,11 @@ impl<O, E> Queue<O, E> {
     /// Whether there is something to publish, which the caller then does.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Whether a fetch that begins now is one for the sake of a new reference: what was known before it was dropped for it.
+    pub(super) fn is_superseding(&self) -> bool {
+        self.supersedes && matches!(self.known, Known::Nothing)
     }
 
     pub(super) fn has_turn(&self, ticket: Ticket) -> bool {

@@ -7,6 +7,7 @@ use crate::{Fetch, GetError, ObjectKey, Read, ReadKind, Ttl};
 use larder_clock::Clock;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
 type Answer<F> = Result<Read<<F as Fetch>::Object>, GetError<<F as Fetch>::Error>>;
@@ -118,6 +119,10 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
             return Step::Answer(Ok(Read { object: Arc::clone(object), freshness: confirmed.fresh() }));
         }
         if has_turn {
+            if queue.is_superseding() {
+                // A plain count: nothing else is read on the strength of it.
+                self.store.new_reference_fetches.fetch_add(1, Relaxed);
+            }
             return Step::Begin(queue.known.next_read());
         }
         let displaced = queue.wait(self.ticket, waker);

@@ -35,6 +35,8 @@ struct Entry<O, E> {
     references: u32,
     /// Whether the object is published.
     published: bool,
+    /// Whether a new reference has dropped the object, and nothing has been fetched since.
+    superseded: bool,
     /// The current generation, while it has readers or is known to be absent. Where there is none, all that is known is
     /// what is published.
     flight: Option<Arc<Flight<O, E>>>,
@@ -69,11 +71,12 @@ impl<O: Object, E> Registry<O, E> {
             match shard.entry(of.name(name), is, |entry| self.hash_key(&entry.key).1) {
                 hashbrown::hash_table::Entry::Vacant(vacant) => {
                     let key = ObjectKey::new_in(namespace, name, &mut buffer);
-                    vacant.insert(Entry { key, references: 1, published: false, flight: None });
+                    vacant.insert(Entry { key, references: 1, published: false, superseded: false, flight: None });
                 }
                 hashbrown::hash_table::Entry::Occupied(mut found) => {
                     let entry = found.get_mut();
                     entry.references = entry.references.saturating_add(1);
+                    entry.superseded |= entry.published;
                     displaced.extend(self.displace(entry));
                 }
             }
@@ -102,6 +105,16 @@ impl<O: Object, E> Registry<O, E> {
         drop(displaced);
     }
 
+    /// A new generation of the object, if it is referenced.
+    pub(super) fn forget(&self, namespace: &str, name: &str) {
+        let of = self.hash_namespace(namespace);
+        let mut shard = self.lock(&of);
+        let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name));
+        let displaced = entry.and_then(|entry| self.displace(entry));
+        drop(shard);
+        drop(displaced);
+    }
+
     pub(super) fn references(&self, namespace: &str, name: &str) -> usize {
         let of = self.hash_namespace(namespace);
         let shard = self.lock(&of);
@@ -115,7 +128,10 @@ impl<O: Object, E> Registry<O, E> {
         let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name))?;
         let flight = match &entry.flight {
             Some(flight) => flight,
-            None => entry.flight.insert(Arc::new(Flight::new(entry.key.clone(), self.at_rest(&entry.key)))),
+            None => {
+                let flight = Flight::new(entry.key.clone(), self.at_rest(&entry.key), entry.superseded);
+                entry.flight.insert(Arc::new(flight))
+            }
         };
         // With the shard locked, so that the flight is not retired in between.
         let ticket = flight.queue.lock().enter();
@@ -140,6 +156,7 @@ impl<O: Object, E> Registry<O, E> {
         let Some(entry) = shard.find_mut(hash, is_current) else {
             return (result, Displaced { _object: None, _flight: None });
         };
+        entry.superseded &= !changed;
         let object = match &queue.known {
             _ if !changed => None,
             Known::Object { object, confirmed } => {

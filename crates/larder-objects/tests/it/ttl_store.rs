@@ -116,6 +116,41 @@ fn a_new_reference_makes_the_next_read_fetch_consistently() {
 }
 
 #[test]
+fn fetches_for_a_new_reference_to_a_cached_object_are_counted_and_no_others() {
+    let mut world = world();
+    let counted = |world: &World| world.larder.store().new_reference_fetches();
+    world.get("a", "x", thing("1", 0));
+    world.advance(TTL);
+    world.get("a", "x", thing("2", 0));
+    assert_eq!((counted(&world), world.server.fetches().len()), (0, 2), "the first one, and one by its TTL");
+    // However many come before it is read again; and each try of it, until one has an answer.
+    world.add_reference("a", "x");
+    world.add_reference("a", "x");
+    world.get("a", "x", Err(Failure::Status(503)));
+    world.get("a", "x", thing("3", 0));
+    assert_eq!(counted(&world), 2);
+    world.advance(TTL);
+    world.get("a", "x", thing("4", 0));
+    assert_eq!(counted(&world), 2);
+    // An absence is no object that was held, and neither is what was never read.
+    world.add_reference("a", "x");
+    world.get("a", "x", Err(Failure::NotFound));
+    assert_eq!(counted(&world), 3);
+    world.get("a", "x", Err(Failure::NotFound));
+    world.add_reference("a", "x");
+    world.get("a", "x", thing("5", 0));
+    world.add_reference("a", "y");
+    world.add_reference("a", "y");
+    world.get("a", "y", thing("1", 0));
+    assert_eq!(counted(&world), 3);
+    // What was forgotten was so for no pod's sake.
+    world.larder.store().forget("a", "x");
+    assert_eq!(world.get("a", "x", thing("1", 0)), object("1", 0, confirmed(2 * i128::from(TTL), Source::LiveRead)));
+    world.larder.store().forget("a", "nobody's");
+    assert_eq!((counted(&world), world.larder.references("a", "nobody's")), (3, 0));
+}
+
+#[test]
 fn a_reference_taken_back_leaves_the_rest_alone() {
     let mut world = world();
     world.add_reference("a", "x");
