@@ -4,6 +4,7 @@
 //!
 //! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the
 //!   [limits'](Limits) time, and nobody else notices.
+//! - The socket's file is made anew when somebody has removed it.
 //! - When the token is cancelled: no new connection is taken, requests in flight are answered within the drain timeout,
 //!   newer-than waits are answered at once, requests half sent are dropped, and the socket's file is removed.
 
@@ -11,7 +12,7 @@ use crate::app::{self, App};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
 use crate::peer::Peer;
-use crate::socket::{self, Socket, SocketError, SocketFile};
+use crate::socket::{self, KeptSocket, SocketError};
 use crate::stall::StallGuard;
 use axum::Router;
 use axum::body::Body;
@@ -30,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -62,6 +63,18 @@ pub struct ServeOptions {
     pub limits: Limits,
 }
 
+impl ServeOptions {
+    /// Checks what can be checked before anything is listened on.
+    ///
+    /// # Errors
+    ///
+    /// A limit that cannot be used, or a path that no socket can have.
+    pub fn validate(&self) -> Result<(), ServeError> {
+        self.limits.validate()?;
+        Ok(socket::check(&self.socket)?)
+    }
+}
+
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -86,8 +99,7 @@ pub enum ServeError {
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    listener: UnixListener,
-    file: SocketFile,
+    socket: KeptSocket,
     metrics: Option<TcpListener>,
     limits: Limits,
     token: CancellationToken,
@@ -104,8 +116,8 @@ impl Server {
     ///
     /// Dropped before it has answered, it leaves no socket behind.
     pub async fn bind(node: Arc<Node>, options: ServeOptions, token: CancellationToken) -> Result<Self, ServeError> {
-        options.limits.validate()?;
-        let Socket { listener, file } = socket::bind(&options.socket).await?;
+        options.validate()?;
+        let socket = KeptSocket::bind(options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
                 TcpListener::bind(address).await.map_err(|source| ServeError::MetricsAddress { address, source })?,
@@ -113,7 +125,7 @@ impl Server {
             None => None,
         };
         let app = App::new(node, token.clone());
-        Ok(Self { app, listener, file, metrics, limits: options.limits, token })
+        Ok(Self { app, socket, metrics, limits: options.limits, token })
     }
 
     /// The address that metrics are served on, with the port that was chosen for port 0.
@@ -126,7 +138,7 @@ impl Server {
     /// # Cancel safety
     ///
     /// Dropped, it ends at once; connections that are open end with their request.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let connections = Connections {
             limits: self.limits.clone(),
             token: self.token.clone(),
@@ -135,12 +147,11 @@ impl Server {
             is_refused: AtomicBool::new(false),
         };
         tokio::join!(
-            connections.take_local(&self.listener, app::local(&self.app)),
+            connections.take_local(&mut self.socket, app::local(&self.app)),
             connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
         );
-        // From here on nobody can connect: the file goes first, so that a successor can take the path.
-        drop(self.listener);
-        drop(self.file);
+        // From here on nobody can connect, and a successor can take the path.
+        drop(self.socket);
         connections.tracker.close();
         if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
             tracing::warn!(left = connections.tracker.len(), "connections did not end in time, and are dropped");
@@ -159,11 +170,11 @@ struct Connections {
 }
 
 impl Connections {
-    async fn take_local(&self, listener: &UnixListener, router: Router) {
+    async fn take_local(&self, socket: &mut KeptSocket, router: Router) {
         let own = Arc::new(Semaphore::new(self.limits.connections));
         let foreign = Arc::new(Semaphore::new(self.limits.foreign_connections));
-        while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
-            let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
+        while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
+            let Some(stream) = self.accepted(accepted).await else { continue };
             let peer = match Peer::of(&stream) {
                 Ok(peer) => peer,
                 Err(error) => {

@@ -1,4 +1,4 @@
-//! The Unix socket: made without treading on another daemon's, removed at the end.
+//! The Unix socket: made without treading on another daemon's, [kept](keep) while it is listened on, removed at the end.
 //!
 //! # Guarantees
 //!
@@ -11,6 +11,10 @@
 //! Two daemons that start within the same instant on the same stale path may both remove it, and the later one gets the
 //! path; the first one's socket is then gone. A lock would leave a file behind for a case that a service manager rules
 //! out.
+
+mod keep;
+
+pub(crate) use keep::KeptSocket;
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
@@ -69,18 +73,21 @@ pub enum SocketError {
 
 /// A socket that is listened on, and that is removed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    pub(crate) listener: UnixListener,
-    /// Removes the file; apart from the listener, so that the listener can be given away.
-    pub(crate) file: SocketFile,
+struct Socket {
+    // Dropped before the listener: until then, no other file can have the inode that it is known by.
+    file: SocketFile,
+    listener: UnixListener,
 }
+
+/// Device and inode of a file.
+type Identity = (u64, u64);
 
 /// The file of a socket; dropping it removes the file.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+struct SocketFile {
     path: PathBuf,
-    /// Device and inode of the file that was made here.
-    identity: Option<(u64, u64)>,
+    /// That of the file that was made here.
+    identity: Option<Identity>,
 }
 
 impl Drop for SocketFile {
@@ -92,7 +99,7 @@ impl Drop for SocketFile {
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
+fn identity(path: &Path) -> Option<Identity> {
     std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
@@ -104,11 +111,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 ///
 /// As [`SocketError`] lists them; nothing was changed then but a directory that may have been made, and a stale socket
 /// that may have been removed.
-pub(crate) async fn bind(path: &Path) -> Result<Socket, SocketError> {
-    let length = path.as_os_str().len();
-    if length > LONGEST_PATH {
-        return Err(SocketError::TooLong { path: path.to_owned(), length });
-    }
+async fn bind(path: &Path) -> Result<Socket, SocketError> {
+    check(path)?;
     let io = |action| move |source| SocketError::Io { action, path: path.to_owned(), source };
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(|source| SocketError::Io {
@@ -121,7 +125,16 @@ pub(crate) async fn bind(path: &Path) -> Result<Socket, SocketError> {
     let listener = UnixListener::bind(path).map_err(io("listen on socket"))?;
     let file = SocketFile { path: path.to_owned(), identity: identity(path) };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(io("set the mode of socket"))?;
-    Ok(Socket { listener, file })
+    Ok(Socket { file, listener })
+}
+
+/// Whether a socket could have that path, whatever is there.
+pub(crate) fn check(path: &Path) -> Result<(), SocketError> {
+    let length = path.as_os_str().len();
+    if length > LONGEST_PATH {
+        return Err(SocketError::TooLong { path: path.to_owned(), length });
+    }
+    Ok(())
 }
 
 /// Removes the socket of a daemon that is gone.

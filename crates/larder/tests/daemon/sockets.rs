@@ -35,6 +35,18 @@ async fn the_socket_of_a_daemon_that_was_killed_is_taken_over() {
 }
 
 #[tokio::test]
+async fn a_socket_that_was_removed_is_listened_on_anew() {
+    let mut daemon = Daemon::with_manifests(&[]).await;
+    fs::remove_file(daemon.socket()).unwrap();
+    daemon.ready().await;
+    daemon.logged("listening there anew").await;
+    assert_eq!(fs::metadata(daemon.socket()).unwrap().permissions().mode() & 0o777, 0o666);
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.ended().await.code(), Some(0), "{}", daemon.log());
+    assert!(!daemon.socket().exists(), "it is removed at the end, as the first one is");
+}
+
+#[tokio::test]
 async fn what_is_no_socket_is_refused_and_kept() {
     let folder = folder_with(&[]);
     let path = folder.path().join("l.sock");
