@@ -1,9 +1,10 @@
 //! What a node's larder is started with; checked before anything starts.
 
 use crate::strategy::ChangeDetection;
-use larder_kube::KubeOptions;
+use larder_kube::{KubeError, KubeOptions};
 use larder_objects::{AutoOptions, WatchOptions};
 use larder_pleg::PlegOptions;
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -145,16 +146,16 @@ impl Default for Policy {
 #[error("setting {field}: {problem}")]
 #[non_exhaustive]
 pub struct ConfigError {
-    /// The field of [`Config`], such as `default_ttl` or `policy.fetch_backoff_max`.
-    pub field: &'static str,
+    /// The field of [`Config`], such as `default_ttl` or `kube.page_size`.
+    pub field: Cow<'static, str>,
     /// What is wrong with it, and what to do.
     pub problem: String,
 }
 
 impl ConfigError {
     /// An error about the field.
-    pub(crate) fn new(field: &'static str, problem: impl Into<String>) -> Self {
-        Self { field, problem: problem.into() }
+    pub(crate) fn new(field: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), problem: problem.into() }
     }
 }
 
@@ -220,8 +221,15 @@ impl Config {
             let problem = "must not be shorter than policy.fetch_backoff_initial";
             return Err(ConfigError::new("policy.fetch_backoff_max", problem));
         }
-        self.kube.validate().map_err(|error| ConfigError::new("kube", error.to_string()))?;
-        self.pleg.validate().map_err(|error| ConfigError::new("pleg", error.to_string()))
+        if let RuntimeEndpoint::At(endpoint) = &self.runtime {
+            larder_cri::parse_endpoint(endpoint).map_err(|error| ConfigError::new("runtime", error.to_string()))?;
+        }
+        self.kube.validate().map_err(|error| match error {
+            KubeError::InvalidOption { field, problem } => ConfigError::new(format!("kube.{field}"), problem),
+            other => ConfigError::new("kube", other.to_string()),
+        })?;
+        let of_pleg = self.pleg.validate();
+        of_pleg.map_err(|error| ConfigError::new(format!("pleg.{}", error.field), error.reason))
     }
 }
 
@@ -309,7 +317,8 @@ mod tests {
         check("sync_period", |config| config.sync_period = Duration::MAX);
         check("min_idle", |config| config.min_idle = Duration::ZERO);
         check("policy.fetch_backoff_max", |config| config.policy.fetch_backoff_max = Duration::ZERO);
-        check("pleg", |config| config.pleg.relist_period = Duration::ZERO);
-        check("kube", |config| config.kube.page_size = 0);
+        check("runtime", |config| config.runtime = RuntimeEndpoint::At("tcp://127.0.0.1:1".to_owned()));
+        check("pleg.relist_period", |config| config.pleg.relist_period = Duration::ZERO);
+        check("kube.page_size", |config| config.kube.page_size = 0);
     }
 }

@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// Read settings from this YAML file; flags win over it. --print-config shows what can stand in it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print all settings as they are, file and flags together, in the form of --config, and end
+    /// Check all settings as the start does, asking no server; print them, file and flags together, in the form of
+    /// --config; and end
     #[arg(long)]
     print_config: bool,
     /// Read the API server that this kubeconfig names [default: the pod's service account, in a pod]
@@ -126,6 +127,7 @@ pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
     let print_config = args.print_config;
     let settings = Settings::of(args)?;
     if print_config {
+        settings.check()?;
         output::print(&settings.to_yaml()?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -266,10 +268,10 @@ fn host_name() -> anyhow::Result<String> {
 
 /// What to log. A word alone is a level, or one of larder's own targets: a level that is misspelt would be taken for a
 /// target that nobody has, and nothing would be logged.
-fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let refused = |part: &str| {
         format!(
-            "--log-level: \"{part}\" is no level: write off, error, warn, info, debug or trace, or directives such as \
+            "\"{part}\" is no level: write off, error, warn, info, debug or trace, or directives such as \
              larder_kube=debug,info"
         )
     };
@@ -277,15 +279,17 @@ fn log_filter(text: &str) -> anyhow::Result<EnvFilter> {
     for part in parts.iter().copied() {
         let is_level = LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
         let is_own = part == "larder" || part.starts_with("larder_");
-        anyhow::ensure!(is_level || is_own || part.contains(['=', '[', ']', '}']), refused(part));
+        if !(is_level || is_own || part.contains(['=', '[', ']', '}'])) {
+            return Err(refused(part));
+        }
     }
-    EnvFilter::try_new(parts.join(",")).with_context(|| refused(text))
+    EnvFilter::try_new(parts.join(",")).map_err(|error| format!("{}: {error}", refused(text)))
 }
 
 /// Logs to standard error until the guard is dropped. Nobody waits for a standard error that takes nothing: what does not
 /// fit into the buffer is lost.
 fn log_to_stderr(settings: &Settings) -> anyhow::Result<WorkerGuard> {
-    let filter = log_filter(&settings.log_level)?;
+    let filter = settings.log_filter()?;
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(LOG_LINES)

@@ -1,28 +1,31 @@
 //! What `larder run` is set to: the defaults, then the file of `--config`, then the flags.
 //!
 //! The file is YAML, each name in camel case; a name that is unknown and a value that cannot be used are refused with file,
-//! line, column and what is allowed there. Every part of it can be left out. `larder run --print-config` prints all of it,
-//! as it is after the flags.
+//! line, column, the name as it stands there, and what is allowed. A value that a flag has set is refused by the flag's name.
+//! Every part of the file can be left out. `larder run --print-config` prints all of it, as it is after the flags, once it
+//! has passed the same checks.
 
 mod duration;
+mod file;
+mod origins;
+mod places;
 mod sections;
 
-use super::{Args, LogFormat};
+use super::{Args, LogFormat, log_filter};
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
 use anyhow::Context as _;
 use larder_kube::ProxyEnvironment;
 use larder_node::{ChangeDetection, Cluster, Config, RuntimeEndpoint};
 use larder_server::{Limits, ServeOptions};
+use origins::Origins;
+use places::Places;
 use sections::{ChangeDetectionSection, KubeSection, LimitsSection, PlegSection, PolicySection};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-
-/// A file of settings is far smaller; one that is not is something else.
-const LARGEST_FILE: u64 = 1 << 20;
+use tracing_subscriber::EnvFilter;
 
 /// All settings, by the names of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,12 +52,14 @@ pub(super) struct Settings {
     min_idle: Duration,
     #[serde(with = "duration")]
     default_ttl: Duration,
-    pub(super) log_level: String,
+    log_level: String,
     pub(super) log_format: LogFormat,
     policy: PolicySection,
     kube: KubeSection,
     pleg: PlegSection,
     limits: LimitsSection,
+    #[serde(skip)]
+    origins: Origins,
 }
 
 impl Default for Settings {
@@ -80,6 +85,7 @@ impl Default for Settings {
             kube: KubeSection::of(config.kube),
             pleg: PlegSection::of(config.pleg),
             limits: LimitsSection::default(),
+            origins: Origins::default(),
         }
     }
 }
@@ -87,7 +93,11 @@ impl Default for Settings {
 impl Settings {
     /// The file, if one is named, with the flags over it.
     pub(super) fn of(args: Args) -> anyhow::Result<Self> {
-        let mut settings = args.config.as_deref().map_or_else(|| Ok(Self::default()), read)?;
+        let (mut settings, places) = match &args.config {
+            Some(path) => file::read(path)?,
+            None => (Self::default(), Places::default()),
+        };
+        settings.origins = Origins::of(&args, places);
         settings.apply(args);
         Ok(settings)
     }
@@ -112,31 +122,76 @@ impl Settings {
         replace(&mut self.log_format, args.log_format);
     }
 
+    /// The values by their keys, as a file has them.
+    fn values(&self) -> serde_json::Value {
+        // Texts, numbers and maps with texts for keys: nothing that JSON has not.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
     /// All of it, as a file of `--config` would have it.
     pub(super) fn to_yaml(&self) -> anyhow::Result<Vec<u8>> {
         output::yaml_of(self).context("cannot write the settings as YAML")
     }
 
+    /// What to log.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be what is logged.
+    pub(super) fn log_filter(&self) -> anyhow::Result<EnvFilter> {
+        log_filter(&self.log_level).map_err(|problem| self.origins.refuse("logLevel", &problem))
+    }
+
+    /// Checks them as a start does. What depends on the machine and not on them is left out: which files, sockets and servers
+    /// there are, and whether this is a pod, whose service account would be the source that they do not name.
+    ///
+    /// # Errors
+    ///
+    /// The first one that cannot be used.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.log_filter()?;
+        let cluster = self.cluster()?.unwrap_or(Cluster::InCluster);
+        self.clone().into_options_of(cluster).map(drop)
+    }
+
     /// As the daemon takes them, checked.
+    ///
+    /// # Errors
+    ///
+    /// The first one that cannot be used.
     pub(super) fn into_options(self) -> anyhow::Result<(Config, ServeOptions)> {
-        let node_name = match self.node_name {
-            Some(name) => name,
-            None => super::host_name()?,
-        };
-        let cluster = match (self.manifests, self.kubeconfig) {
-            (Some(_), Some(_)) => {
-                anyhow::bail!("settings kubeconfig and manifests: only one of them can be the source of pods")
-            }
-            (None, Some(path)) => Cluster::Kubeconfig { path, context: self.context },
-            (_, None) if self.context.is_some() => {
-                anyhow::bail!("setting context: it is a kubeconfig's: name that too, with --kubeconfig or in the file")
-            }
-            (Some(dir), None) => Cluster::Manifests(dir),
-            (None, None) if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
-            (None, None) => anyhow::bail!(
+        let cluster = match self.cluster()? {
+            Some(cluster) => cluster,
+            None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
+            None => anyhow::bail!(
                 "no source of pods: name a kubeconfig with --kubeconfig, or a directory of manifests with --manifests (in a \
                  pod, its service account is used without either)"
             ),
+        };
+        self.into_options_of(cluster)
+    }
+
+    /// The source that they name.
+    fn cluster(&self) -> anyhow::Result<Option<Cluster>> {
+        match (&self.manifests, &self.kubeconfig) {
+            (Some(_), Some(_)) => {
+                let problem = "kubeconfig is set too, and only one of them can be the source of pods";
+                Err(self.origins.refuse("manifests", problem))
+            }
+            (_, None) if self.context.is_some() => {
+                let problem = "it is a kubeconfig's: name that too, with --kubeconfig or in the file";
+                Err(self.origins.refuse("context", problem))
+            }
+            (None, Some(path)) => Ok(Some(Cluster::Kubeconfig { path: path.clone(), context: self.context.clone() })),
+            (Some(dir), None) => Ok(Some(Cluster::Manifests(dir.clone()))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn into_options_of(self, cluster: Cluster) -> anyhow::Result<(Config, ServeOptions)> {
+        let node_name = match &self.node_name {
+            Some(name) => name.clone(),
+            None => super::host_name()?,
         };
         let mut config = Config::new(node_name, cluster);
         config.change_detection = self.change_detection.into();
@@ -149,15 +204,16 @@ impl Settings {
             Some("none") => RuntimeEndpoint::None,
             Some(endpoint) => RuntimeEndpoint::At(endpoint.to_owned()),
         };
-        self.policy.apply(&mut config.policy);
-        self.kube.apply(&mut config.kube);
+        self.policy.clone().apply(&mut config.policy);
+        self.kube.clone().apply(&mut config.kube);
         config.kube.proxies = ProxyEnvironment::of_process();
-        self.pleg.apply(&mut config.pleg);
-        config.validate()?;
+        self.pleg.clone().apply(&mut config.pleg);
+        config.validate().map_err(|error| self.origins.refuse_config(&self, &error))?;
         let mut limits = Limits::default();
-        self.limits.apply(&mut limits);
-        limits.validate()?;
-        Ok((config, ServeOptions { socket: self.socket, metrics_address: self.metrics_address, limits }))
+        self.limits.clone().apply(&mut limits);
+        let serve = ServeOptions { socket: self.socket, metrics_address: self.metrics_address, limits };
+        serve.validate().map_err(|error| self.origins.refuse_serving(&error))?;
+        Ok((config, serve))
     }
 }
 
@@ -175,54 +231,6 @@ fn replace_some<T>(setting: &mut Option<T>, flag: Option<T>) {
     if flag.is_some() {
         *setting = flag;
     }
-}
-
-/// Reads a file of settings.
-fn read(path: &Path) -> anyhow::Result<Settings> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    let file = std::fs::File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
-    file.with_context(|| format!("cannot read the settings in {} (--config)", path.display()))?;
-    anyhow::ensure!(
-        text.len() as u64 <= LARGEST_FILE,
-        "{}: larger than a file of settings can be (--config)",
-        path.display()
-    );
-    parse(&text).map_err(|problem| anyhow::anyhow!("{}{problem}", path.display()))
-}
-
-/// Reads the text of a file of settings. What is wrong with it begins with its place: `:12:3: unknown setting …`.
-fn parse(text: &str) -> Result<Settings, String> {
-    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Ok(Settings::default());
-    }
-    let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| describe(error.without_snippet()))
-}
-
-fn describe(error: &serde_saphyr::Error) -> String {
-    use serde_saphyr::Error;
-    let mut problem = String::new();
-    if let Some(place) = error.location() {
-        // Writing to a string cannot fail.
-        let _ = write!(problem, ":{}:{}", place.line(), place.column());
-    }
-    let allowed = |expected: &[&str]| expected.join(", ");
-    let what = match error {
-        Error::SerdeUnknownField { field, expected, .. } => {
-            format!("unknown setting \"{field}\"; there are {}", allowed(expected))
-        }
-        Error::SerdeUnknownVariant { variant, expected, .. } => {
-            format!("\"{variant}\" is not one of {}", allowed(expected))
-        }
-        Error::SerdeInvalidType { unexpected, expected, .. }
-        | Error::SerdeInvalidValue { unexpected, expected, .. } => {
-            format!("{unexpected} where {expected} is to be")
-        }
-        Error::Message { msg, .. } => msg.clone(),
-        other => other.to_string(),
-    };
-    format!("{problem}: {what}")
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ async fn settings_that_cannot_be_used_are_named() {
     for (arguments, expected) in [
         (&["--node-name", "n"][..], "--kubeconfig"),
         (&["--manifests", "/does/not/exist"], "/does/not/exist"),
-        (&["--manifests", "/", "--node-name", "Not_A_Name"], "node_name"),
+        (&["--manifests", "/", "--node-name", "Not_A_Name"], "--node-name: \"Not_A_Name\" is not a node's name"),
         (&["--manifests", "/", "--runtime-endpoint", "tcp://127.0.0.1:1"], "tcp://127.0.0.1:1"),
         (&["--manifests", "/", "--log-level", "lou[d"], "--log-level"),
         (&["--manifests", "/", "--log-level", "verbose"], "off, error, warn, info, debug or trace"),
@@ -50,6 +50,11 @@ async fn a_file_of_settings_that_cannot_be_used_is_named_with_the_place() {
     let path = folder.path().join("manifests/settings.yaml").display().to_string();
     let wrong = told(&["--manifests", "/", "--config", &path]).await;
     assert!(wrong.starts_with(&format!("error: {path}:2:3: unknown setting \"keepLastKnwon\"")), "{wrong}");
+    // To print them is to check them, as the start does, in the same words.
+    fs::write(&path, "kube:\n  pageSize: 0\n").unwrap();
+    let unusable = format!("error: {path}:2:13: kube.pageSize: must be at least 1\n");
+    assert_eq!(told(&["--manifests", "/", "--config", &path]).await, unusable);
+    assert_eq!(told(&["--print-config", "--config", &path]).await, unusable);
     let missing = told(&["--manifests", "/", "--config", "/does/not/exist"]).await;
     assert!(missing.contains("/does/not/exist") && missing.contains("--config"), "{missing}");
 }

@@ -1,9 +1,11 @@
 //! Settings from a file, and the place of what is wrong with them.
 
+use super::file::parse;
 use super::*;
 use crate::cli::{Cli, Command};
 use clap::Parser as _;
 use larder_node::Strategy;
+use std::path::Path;
 
 fn args(line: &str) -> Args {
     match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
@@ -12,11 +14,17 @@ fn args(line: &str) -> Args {
     }
 }
 
-/// The options that these flags give, over a file with that text.
+/// The settings that these flags give, over a file `f` with that text.
+fn settings(text: &str, line: &str) -> Settings {
+    let (mut settings, places) = parse(text).unwrap();
+    let args = Args { config: Some("f".into()), ..args(line) };
+    settings.origins = Origins::of(&args, places);
+    settings.apply(args);
+    settings
+}
+
 fn options(text: &str, line: &str) -> anyhow::Result<(Config, ServeOptions)> {
-    let mut settings = parse(text).map_err(anyhow::Error::msg)?;
-    settings.apply(args(line));
-    settings.into_options()
+    settings(text, line).into_options()
 }
 
 #[test]
@@ -97,6 +105,13 @@ limits:
     assert_eq!((config.default_ttl, config.node_name.as_str()), (Duration::from_secs(1), "other"));
 }
 
+/// Nothing of what reads the file comes through: neither its words nor its advice.
+fn is_own(problem: &str) -> bool {
+    !["invalid", "expected", "scalar", "mapping", "serde", "deserial", "Options", "unclosed", "integer", "enum"]
+        .iter()
+        .any(|word| problem.contains(word))
+}
+
 #[test]
 fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     for (text, expected) in [
@@ -105,44 +120,138 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
             ":2:1: unknown setting \"defaultTTl\"; there are kubeconfig, context, manifests,",
         ),
         ("policy:\n  keepLastKnwon: true\n", ":2:3: unknown setting \"keepLastKnwon\"; there are keepLastKnown, "),
-        ("policy:\n  keepLastKnown: maybe\n", ":2:18: "),
-        ("defaultTtl: soon\n", ":1:13: \"soon\" is not a duration: write 30s, 1m30s or 500ms"),
-        ("changeDetection: {secrets: often}\n", ":1:28: \"often\" is not one of direct, ttl, watch, auto"),
-        ("logFormat: xml\n", ":1:12: \"xml\" is not one of text, json"),
-        ("kube:\n  pageSize: many\n", ":2:13: "),
-        ("nodeName: a\nnodeName: b\n", ":2:1: "),
-        ("limits: [1]\n", ":1:9: "),
-        ("- a\n", ":1:1: "),
-        ("nodeName: 'a\n", ":"),
+        ("5: 3\n", ":1:1: unknown setting \"5\"; there are kubeconfig, "),
+        ("policy:\n  keepLastKnown: maybe\n", ":2:18: policy.keepLastKnown: \"maybe\" is not true or false"),
+        ("runtimeEvents: 1\n", ":1:16: runtimeEvents: 1 is not true or false"),
+        ("defaultTtl: soon\n", ":1:13: defaultTtl: \"soon\" is not a duration: write 30s, 1m30s or 500ms"),
+        ("defaultTtl: 5\n", ":1:13: defaultTtl: 5 is not a duration: write 30s, 1m30s or 500ms"),
+        ("defaultTtl:\n", ":1:11: defaultTtl: nothing is not a duration: write 30s"),
+        ("policy: {fetchBackoffMax: [1s]}\n", ":1:27: policy.fetchBackoffMax: a list is not a duration: write 30s"),
+        ("pleg: {inspectionDeadline: no}\n", ":1:28: pleg.inspectionDeadline: \"no\" is not a duration: write 30s"),
+        (
+            "changeDetection: {secrets: often}\n",
+            ":1:28: changeDetection.secrets: \"often\" is not one of direct, ttl, watch, auto",
+        ),
+        ("changeDetection: {configMaps: [a]}\n", ":1:31: changeDetection.configMaps: a list is not one of direct, "),
+        (
+            "changeDetection: watch\n",
+            ":1:18: changeDetection: \"watch\" is not a section: write what is to be set under it",
+        ),
+        ("logFormat: xml\n", ":1:12: logFormat: \"xml\" is not one of text, json"),
+        (
+            "metricsAddress: here\n",
+            ":1:17: metricsAddress: \"here\" is not an address with a port: write 127.0.0.1:9464",
+        ),
+        ("nodeName: [a]\n", ":1:11: nodeName: a list is not a text"),
+        ("socket: {a: b}\n", ":1:9: socket: a section is not a text"),
+        ("kube:\n  pageSize: many\n", ":2:13: kube.pageSize: \"many\" is not a whole number from 1 to 4294967295"),
+        ("kube: {pageSize: -1}\n", ":1:18: kube.pageSize: -1 is not a whole number from 1 to 4294967295"),
+        ("kube: {pageSize: 99999999999}\n", ":1:18: kube.pageSize: 99999999999 is not a whole number from 1 to "),
+        ("kube: {pageSize: 1.5}\n", ":1:18: kube.pageSize: 1.5 is not a whole number from 1 to "),
+        ("kube: {pageSize: 99999999999999999999999}\n", ":1:18: kube.pageSize: "),
+        ("pleg:\n  inspectionConcurrency: 0\n", ":2:3: pleg.inspectionConcurrency: 0 is not a whole number from 1 to "),
+        ("limits: [1]\n", ":1:9: limits: a list is not a section: write what is to be set under it, of connections, "),
+        ("limits:\n", ":1:7: limits: nothing is not a section: "),
+        ("- a\n", ":1:1: these are no settings: write NAME: VALUE"),
+        ("a-token\n", ":1:1: these are no settings: write NAME: VALUE"),
+        ("nodeName: a\nnodeName: b\n", ":2:1: nodeName is set twice"),
+        ("policy: {keepLastKnown: true, keepLastKnown: true}\n", ":1:31: keepLastKnown is set twice"),
+        ("nodeName: a\n---\nnodeName: b\n", ":3:1: a second document begins here"),
+        ("nodeName: *a\n", ":1:11: an alias"),
+        ("nodeName: 'a\n", ":1:11: this is not YAML: "),
+        ("nodeName: a: b\n", ":1:12: this is not YAML: "),
+        ("nodeName: @a\n", ":1:11: this is not YAML: "),
+        ("policy: {keepLastKnown: true\n", ":1:9: this is not YAML: "),
+        ("~: a\n", ":1:1: this is not YAML: "),
     ] {
         let problem = parse(text).unwrap_err();
         assert!(problem.starts_with(expected), "{text}: {problem}");
-        assert!(!problem.contains('\n'), "{text}: {problem}");
+        assert!(!problem.contains('\n') && !problem.contains("a-token") && is_own(&problem), "{text}: {problem}");
     }
 }
 
 #[test]
 fn what_is_printed_is_what_is_read() {
-    let mut settings = parse("policy: {fetchBackoffInitial: 250ms}\nmetricsAddress: 127.0.0.1:9464\n").unwrap();
+    let (mut settings, _) = parse("policy: {fetchBackoffInitial: 250ms}\nmetricsAddress: 127.0.0.1:9464\n").unwrap();
     settings.apply(args("larder run --manifests m --node-name edge-1 --default-ttl 90s"));
     let text = String::from_utf8(settings.to_yaml().unwrap()).unwrap();
     assert!(text.contains("defaultTtl: 1m30s\n") && text.contains("  fetchBackoffInitial: 250ms\n"), "{text}");
-    let again = parse(&text).unwrap();
+    let (again, _) = parse(&text).unwrap();
     assert_eq!(format!("{settings:?}"), format!("{again:?}"), "{text}");
 }
 
+/// By the name that it was set by, with its place in the file; the same to who starts as to who has the settings printed.
 #[test]
-fn a_setting_that_cannot_be_used_is_named() {
-    for (text, line, names) in [
-        ("", "larder run --manifests m --node-name Edge_1", ["node_name", "Edge_1"]),
-        ("kubeconfig: k\nmanifests: m\n", "larder run --node-name n", ["kubeconfig", "manifests"]),
-        ("", "larder run --context c --node-name n", ["context", "--kubeconfig"]),
-        ("manifests: m\ncontext: c\n", "larder run --node-name n", ["context", "--kubeconfig"]),
-        ("limits: {connections: 0}", "larder run --manifests m --node-name n", ["limits", "connections"]),
-        ("kube: {pageSize: 0}", "larder run --manifests m --node-name n", ["kube", "page_size"]),
-        ("pleg: {relistPeriod: 0s}", "larder run --manifests m --node-name n", ["pleg", "relist_period"]),
+fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
+    let long = "x".repeat(120);
+    for (text, line, expected) in [
+        ("", "larder run --manifests m --node-name Edge_1", "--node-name: \"Edge_1\" is not a node's name: "),
+        ("nodeName: an_edge\n", "larder run --manifests m", "f:1:11: nodeName: \"an_edge\" is not a node's name: "),
+        (
+            "kubeconfig: k\nmanifests: m\n",
+            "larder run --node-name n",
+            "f:2:12: manifests: kubeconfig is set too, and only one of them can be",
+        ),
+        ("", "larder run --context c --node-name n", "--context: it is a kubeconfig's: "),
+        ("manifests: m\ncontext: c\n", "larder run --node-name n", "f:2:10: context: it is a kubeconfig's: "),
+        ("manifests: ''\n", "larder run --node-name n", "f:1:12: manifests: the manifests' directory is empty: "),
+        ("limits: {connections: 0}", "larder run", "f:1:23: limits.connections: must be from 1 to 1048576"),
+        (
+            "limits:\n  headTimeout: 0s\n",
+            "larder run",
+            "f:2:16: limits.headTimeout: must be longer than nothing and at",
+        ),
+        ("kube: {pageSize: 0}", "larder run", "f:1:18: kube.pageSize: must be at least 1"),
+        ("kube:\n\n  maxPageBytes: 0\n", "larder run", "f:3:17: kube.maxPageBytes: must be at least 1 byte and less"),
+        ("pleg: {relistPeriod: 0s}", "larder run", "f:1:22: pleg.relistPeriod: must be above zero"),
+        ("syncPeriod: 0s\n", "larder run", "f:1:13: syncPeriod: must be longer than nothing"),
+        ("syncPeriod: 1s\n", "larder run --sync-period 0s", "--sync-period: must be longer than nothing"),
+        ("", "larder run --default-ttl 9000h", "--default-ttl: must not be longer than a year"),
+        ("runtimeEndpoint: tcp://a\n", "larder run", "f:1:18: runtimeEndpoint: container runtime endpoint \"tcp://a\""),
+        ("", "larder run --runtime-endpoint tcp://a", "--runtime-endpoint: container runtime endpoint \"tcp://a\""),
+        ("logLevel: loud\n", "larder run", "f:1:11: logLevel: \"loud\" is no level: write off, error, "),
+        ("logLevel: info\n", "larder run --log-level loud", "--log-level: \"loud\" is no level: write off, error, "),
+        (&format!("socket: /{long}\n"), "larder run", "f:1:9: socket: socket path /xxx"),
+        // One that does not go with another names both, with their values, at the place of the one that is set.
+        (
+            "policy: {fetchBackoffMax: 10ms}\n",
+            "larder run",
+            "f:1:27: policy.fetchBackoffMax (10ms): must not be shorter than policy.fetchBackoffInitial (500ms)",
+        ),
+        (
+            "policy: {fetchBackoffInitial: 1m}\n",
+            "larder run",
+            "f:1:31: policy.fetchBackoffMax (10s): must not be shorter than policy.fetchBackoffInitial (1m)",
+        ),
+        (
+            "kube: {deadLinkTimeout: 2s}\n",
+            "larder run",
+            "f:1:25: kube.pingInterval (5s): must be shorter than kube.deadLinkTimeout (2s)",
+        ),
+        (
+            "pleg: {relistPeriod: 5m}\n",
+            "larder run",
+            "f:1:22: pleg.relistThreshold (3m): must be above pleg.relistPeriod (5m)",
+        ),
     ] {
-        let error = options(text, line).unwrap_err().to_string();
-        assert!(names.iter().all(|name| error.contains(name)), "{text}: {error}");
+        let at_start = || {
+            let has_source = ["manifests", "kubeconfig", "context"].iter().any(|source| text.contains(source));
+            let flags = if has_source || line.contains("--manifests") || line.contains("--context") {
+                line.to_owned()
+            } else {
+                format!("{line} --manifests m")
+            };
+            let settings = settings(text, &flags);
+            settings.log_filter().and_then(|_| settings.into_options()).unwrap_err().to_string()
+        };
+        let printed = settings(text, line).check().unwrap_err().to_string();
+        assert!(printed.starts_with(expected), "{text}{line}: {printed}");
+        assert_eq!(printed, at_start(), "{text}{line}");
     }
+}
+
+#[test]
+fn to_print_settings_no_source_has_to_be_named() {
+    settings("", "larder run --node-name n").check().unwrap();
+    settings("kubeconfig: /does/not/exist\n", "larder run --node-name n").check().unwrap();
 }
