@@ -25,18 +25,46 @@ enum Step {
     CutConnections,
     Outage,
     Restore,
-    Pause,
+    Pause(Until),
 }
 
+/// What a pause waits for: the faults go on meanwhile.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// The runtime has been asked something more; if it cannot be, that has been found out once more.
+    Asked,
+    /// Something that was asked of it has come to an end, well or badly.
+    Answered,
+    /// All pods have been listed once more, or could not be.
+    Relisted,
+}
+
+impl Until {
+    /// Grows when it happens.
+    fn count(self, bench: &Bench) -> u64 {
+        let stats = bench.pleg.stats();
+        let relists = stats.relists + stats.relists_failed;
+        match self {
+            Self::Asked => CALLS.map(|call| bench.server.calls(call).made).iter().sum::<u64>() + stats.relists_failed,
+            Self::Answered => {
+                let pods = stats.pod_relists + stats.pod_relists_failed;
+                relists + pods + stats.inspections + stats.inspections_failed
+            }
+            Self::Relisted => relists,
+        }
+    }
+}
+
+const CALLS: [Call; 6] = [
+    Call::Version,
+    Call::ListPodSandbox,
+    Call::ListContainers,
+    Call::PodSandboxStatus,
+    Call::ContainerStatus,
+    Call::GetContainerEvents,
+];
+
 fn step() -> impl Strategy<Value = Step> {
-    let calls = [
-        Call::Version,
-        Call::ListPodSandbox,
-        Call::ListContainers,
-        Call::PodSandboxStatus,
-        Call::ContainerStatus,
-        Call::GetContainerEvents,
-    ];
     let events =
         (any::<[bool; 4]>(), 0..3_u32, 0..3_u64).prop_map(|([dropped, no_sandbox, no_containers, odd], n, late)| {
             EventFaults {
@@ -55,7 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..PODS).prop_map(Step::RemoveContainer),
         1 => (0..PODS).prop_map(Step::Stop),
         1 => (0..PODS).prop_map(Step::Remove),
-        3 => (0..4_usize, prop::sample::select(calls.to_vec()), prop::option::of(0..PODS))
+        3 => (0..4_usize, prop::sample::select(CALLS.to_vec()), prop::option::of(0..PODS))
             .prop_map(|(kind, call, pod)| Step::Fault(kind, call, pod)),
         2 => Just(Step::ClearFaults),
         2 => events.prop_map(Step::Events),
@@ -63,7 +91,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::CutConnections),
         1 => Just(Step::Outage),
         2 => Just(Step::Restore),
-        4 => Just(Step::Pause),
+        2 => Just(Step::Pause(Until::Asked)),
+        1 => Just(Step::Pause(Until::Answered)),
+        1 => Just(Step::Pause(Until::Relisted)),
     ]
 }
 
@@ -133,7 +163,10 @@ async fn run(steps: Vec<Step>) {
             Step::CutConnections => bench.server.cut_connections(),
             Step::Outage => bench.server.outage().await,
             Step::Restore => bench.server.restore().await.unwrap(),
-            Step::Pause => tokio::time::sleep(Duration::from_millis(8)).await,
+            Step::Pause(until) => {
+                let before = until.count(&bench);
+                bench.until(&format!("{until:?}"), || (until.count(&bench) > before).then_some(())).await;
+            }
         }
     }
     bench.server.clear_faults();

@@ -120,7 +120,10 @@ async fn lesson_13_waits_end_at_their_deadline_and_the_runtimes_error_is_known()
     bench.until_state("u", "running").await;
     bench.server.inject(CallFault::fail(tonic::Code::Unavailable, "containerd is restarting"));
     bench.until("the failure is known", || bench.pleg.last_relist().1).await;
-    let deadline = tokio::time::sleep(Duration::from_millis(200));
+    // The second failure from now on is that of a relist which the wait was there for from beginning to end.
+    let failed = bench.pleg.stats().relists_failed;
+    let deadline =
+        bench.until("two more relists have failed", || (bench.pleg.stats().relists_failed >= failed + 2).then_some(()));
     let ended = bench.cache.get_newer_than_or("u".into(), bench.now(), deadline).await.unwrap_err();
     assert!(ended.is_deadline_exceeded());
     assert!(ended.last_known().status().is_some());
