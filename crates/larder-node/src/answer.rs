@@ -12,7 +12,8 @@ pub struct Answer<T> {
     pub object: Arc<T>,
     /// When it was last confirmed, by what, and whether it is stale.
     pub freshness: Freshness,
-    /// When it stops being fresh if nothing confirms it again; `None` where the source is a watch and has no TTL.
+    /// When it stops being fresh if nothing confirms it again; `None` where it has no TTL: of a watch, or
+    /// where every read asks.
     pub fresh_until: Option<Timestamp>,
     /// Whether it was held, or asked for.
     pub outcome: Outcome,

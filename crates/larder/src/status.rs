@@ -18,8 +18,8 @@ Sources:
   failing   it does not answer; what is held is served, as stale
   idle      nothing of it was needed yet       off       this larder runs without it
 Objects, all of which pods of this node refer to:
-  fresh     within its TTL, or watched         due       past its TTL, or without one (TTL 0, direct):
-                                                         the next read fetches it
+  fresh     within its TTL, or watched
+  due       past its TTL, or without one (a TTL of 0, direct): the next read fetches it
   stale     the last known: it cannot be fetched
   absent    known not to exist                 unknown   nothing is known of it yet
 Strategies (--change-detection):

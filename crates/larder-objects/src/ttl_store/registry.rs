@@ -126,13 +126,9 @@ impl<O: Object, E> Registry<O, E> {
         let of = self.hash_namespace(namespace);
         let mut shard = self.lock(&of);
         let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name))?;
-        let flight = match &entry.flight {
-            Some(flight) => flight,
-            None => {
-                let flight = Flight::new(entry.key.clone(), self.at_rest(&entry.key), entry.superseded);
-                entry.flight.insert(Arc::new(flight))
-            }
-        };
+        let (key, superseded) = (&entry.key, entry.superseded);
+        let flight =
+            entry.flight.get_or_insert_with(|| Arc::new(Flight::new(key.clone(), self.at_rest(key), superseded)));
         // With the shard locked, so that the flight is not retired in between.
         let ticket = flight.queue.lock().enter();
         Some((Arc::clone(flight), ticket))

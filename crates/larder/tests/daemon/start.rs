@@ -136,6 +136,8 @@ async fn a_runtime_that_answers_nonsense_of_several_kinds_is_told_once_for_each(
     let warned: Vec<_> =
         log.lines().filter(|line| line.contains("WARN") && line.contains("cannot be listed")).collect();
     assert!((1..=3).contains(&warned.len()), "{warned:#?}");
+    let all = log.lines().filter(|line| line.contains("WARN")).count();
+    assert!(all <= warned.len() + 1, "the stream of events is told of once, beside them: {log}");
 }
 
 #[tokio::test]
