@@ -6,9 +6,10 @@ use std::time::Duration;
 pub(crate) struct Backoff {
     initial: u32,
     max: u32,
-    next: u32,
-    /// The longest of the last pause that was cut short; zero before the first.
-    cut: u32,
+    /// How often the step was doubled.
+    doubled: u8,
+    /// How many pauses were cut short.
+    cuts: u8,
 }
 
 /// Over how long those whose pauses are cut short for the first time come back, so that they do not come at once.
@@ -18,18 +19,23 @@ impl Backoff {
     pub(crate) fn new(initial: Duration, max: Duration) -> Self {
         let millis = |pause: Duration| u32::try_from(pause.as_millis()).unwrap_or(u32::MAX);
         let initial = millis(initial).max(1);
-        Self { initial, max: millis(max), next: initial, cut: 0 }
+        Self { initial, max: millis(max), doubled: 0, cuts: 0 }
     }
 
     pub(crate) fn reset(&mut self) {
-        (self.next, self.cut) = (self.initial, 0);
+        (self.doubled, self.cuts) = (0, 0);
     }
 
     /// The next pause: between half and the whole of the step, the steps doubling up to the limit.
     pub(crate) fn pause(&mut self) -> Duration {
-        let step = self.next.min(self.max);
-        self.next = step.saturating_mul(2);
+        let step = self.limit(self.initial, self.doubled);
+        self.doubled = self.doubled.saturating_add(1);
         Duration::from_millis(step.into()).mul_f64(rand::random_range(0.5..=1.0))
+    }
+
+    /// `first`, doubled so often, but no more than the longest pause.
+    fn limit(&self, first: u32, doubled: u8) -> u32 {
+        first.saturating_mul(2_u32.saturating_pow(doubled.into())).min(self.max)
     }
 
     /// The next pause where the server has asked for one: not shorter than that, and up to a quarter longer, so that those
@@ -42,9 +48,10 @@ impl Backoff {
     /// What is left of a pause that is cut short: up to a second the first time, and from then on between the last limit and
     /// twice that. So whoever is called back again and again in vain comes no more often than by its own pauses.
     pub(crate) fn cut_short(&mut self) -> Duration {
-        let from = self.cut;
-        self.cut = from.saturating_mul(2).max(SPREAD).min(self.max);
-        Duration::from_millis(rand::random_range(from..=self.cut).into())
+        let from = self.cuts.checked_sub(1).map_or(0, |before| self.limit(SPREAD, before));
+        let to = self.limit(SPREAD, self.cuts);
+        self.cuts = self.cuts.saturating_add(1);
+        Duration::from_millis(rand::random_range(from..=to).into())
     }
 }
 

@@ -161,7 +161,6 @@ impl Run {
             let listed = at.from == From::Nothing;
             at.told = false;
             let returns = self.shared.client.reach().returns();
-            let mut asked = None;
             let begun = Instant::now();
             let ended = self.round(at, open).await;
             open.store(false, Ordering::Relaxed);
@@ -169,6 +168,8 @@ impl Run {
                 backoff.reset();
                 doubts.reset();
             }
+            // Not known before the round: it would be kept beside each watch.
+            let mut asked = None;
             let counters = self.shared.client.counters();
             let pause = match ended {
                 Ok(End::Closed { early }) => {

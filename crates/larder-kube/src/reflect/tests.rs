@@ -19,5 +19,6 @@ async fn a_reflectors_task_is_small() {
     let run = Run { shared: Arc::clone(&reflect.owner.shared), of, sink: Sink::Object(sink) };
     let (_running, dropped) = oneshot::channel();
     let size = size_of_val(&run.until(dropped, Position::start(String::new())));
-    assert!(size <= 800, "{size} bytes");
+    // With what tokio puts around it, 896 bytes; what is larger takes 1024, for tasks are aligned to 128.
+    assert!(size <= 776, "{size} bytes");
 }
