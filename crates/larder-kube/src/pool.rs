@@ -322,7 +322,8 @@ impl Shared {
 
     /// Opens a connection and drives it until it ends.
     async fn open(self: Arc<Self>, attempt: u64) {
-        let dialed = self.dial.dial(&self.transport).await;
+        // In a box, or its room would be kept for as long as the connection.
+        let dialed = Box::pin(self.dial.dial(&self.transport)).await;
         let counters = &self.transport.counters;
         let opened = {
             let mut state = self.state.lock();
