@@ -1,7 +1,7 @@
 //! The work that `cargo xtask versus` measures on larder's caches, the same as `oracle/bench` does on the kubelet's own.
 //!
-//! Two programs: `speed` tells the nanoseconds of one operation, with the allocator that the daemon has; `memory` tells the
-//! bytes of one wait or object, with an allocator that counts. Each runs one operation and prints one line, `{"value":N}`.
+//! Two programs: `speed` tells the nanoseconds of one operation, with the allocator that a program has by default; `memory` tells
+//! the bytes of one wait or object, with an allocator that counts. Each runs one operation and prints one line, `{"value":N}`.
 //!
 //! # Guarantees
 //!
