@@ -268,7 +268,13 @@ fn check_node_name(name: &str) -> Result<(), ConfigError> {
     if name.is_empty() {
         return Err(ConfigError::new("node_name", "is empty: give the name that `kubectl get nodes` shows"));
     }
-    if name.len() > 253 || !name.split('.').all(is_label) {
+    if name.len() > 253 {
+        return Err(ConfigError::new(
+            "node_name",
+            "has more than 253 characters: give the name that `kubectl get nodes` shows",
+        ));
+    }
+    if !name.split('.').all(is_label) {
         let problem = format!("\"{name}\" is not a node's name: lower-case letters, digits, '-' and '.' only");
         return Err(ConfigError::new("node_name", problem));
     }
@@ -311,6 +317,7 @@ mod tests {
         check("node_name", |config| config.node_name.clear());
         check("node_name", |config| config.node_name = "Node_1".to_owned());
         check("node_name", |config| config.node_name = "a..b".to_owned());
+        check("node_name", |config| config.node_name = "a".repeat(254));
         check("cluster", |config| config.cluster = Cluster::Manifests(PathBuf::new()));
         check("default_ttl", |config| config.default_ttl = Duration::MAX);
         check("sync_period", |config| config.sync_period = Duration::ZERO);

@@ -8,6 +8,9 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 use std::fmt;
 
+/// The most characters that are quoted of a value.
+const LONGEST_QUOTE: usize = 60;
+
 /// A line and a column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct At {
@@ -125,11 +128,15 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-        Ok(Node::Value(value.to_string()))
+        // `1e3` is 1000.0: without the point, it would be told that 1000 is no whole number.
+        Ok(Node::Value(format!("{value:?}")))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Value(format!("{value:?}")))
+        // One that is longer than a line would hide what is told of it.
+        let begins: String = value.chars().take(LONGEST_QUOTE).collect();
+        let more = if begins.len() < value.len() { "…" } else { "" };
+        Ok(Node::Value(format!("{begins:?}{more}")))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {

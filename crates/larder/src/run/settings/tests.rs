@@ -148,6 +148,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         ("kube: {pageSize: -1}\n", ":1:18: kube.pageSize: -1 is not a whole number from 1 to 4294967295"),
         ("kube: {pageSize: 99999999999}\n", ":1:18: kube.pageSize: 99999999999 is not a whole number from 1 to "),
         ("kube: {pageSize: 1.5}\n", ":1:18: kube.pageSize: 1.5 is not a whole number from 1 to "),
+        ("kube: {pageSize: 1e3}\n", ":1:18: kube.pageSize: 1000.0 is not a whole number from 1 to "),
         ("kube: {pageSize: 99999999999999999999999}\n", ":1:18: kube.pageSize: "),
         ("pleg:\n  inspectionConcurrency: 0\n", ":2:3: pleg.inspectionConcurrency: 0 is not a whole number from 1 to "),
         ("limits: [1]\n", ":1:9: limits: a list is not a section: write what is to be set under it, of connections, "),
@@ -167,6 +168,14 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         let problem = parse(text).unwrap_err();
         assert!(problem.starts_with(expected), "{text}: {problem}");
         assert!(!problem.contains('\n') && !problem.contains("a-token") && is_own(&problem), "{text}: {problem}");
+    }
+}
+
+#[test]
+fn a_value_that_is_longer_than_a_line_is_not_told_whole() {
+    for text in [format!("logFormat: {}\n", "ö".repeat(100_000)), format!("minIdle: {}\n", "9".repeat(100_000))] {
+        let problem = parse(&text).unwrap_err();
+        assert!(problem.starts_with(":1:") && problem.len() < 400, "{} bytes: {problem:.400}", problem.len());
     }
 }
 
