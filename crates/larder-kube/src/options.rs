@@ -24,8 +24,8 @@ pub struct KubeOptions {
     /// the kubelet's health checks of its connections take.
     pub dead_link_timeout: Duration,
     /// After how long in which an HTTP/2 connection has brought nothing it is asked for a sign of life (PING). 5 s: what a
-    /// quiet watch has brought is then confirmed at least every 10 s. It must be shorter than `dead_link_timeout`, in whose
-    /// rest the answer must come.
+    /// quiet watch has brought is then confirmed at least every 10 s. It must be at least a millisecond, and shorter
+    /// than `dead_link_timeout`, in whose rest the answer must come.
     pub ping_interval: Duration,
     /// The longest that a read of one Secret or ConfigMap may take. 10 s: longer than a server takes under load, short
     /// enough that a pod's start gets an answer.
@@ -125,6 +125,9 @@ impl KubeOptions {
         }
         if self.watch_timeout < Duration::from_secs(1) {
             return invalid("watch_timeout", "must be at least a second, the unit in which servers take it");
+        }
+        if self.ping_interval < Duration::from_millis(1) {
+            return invalid("ping_interval", "must be at least a millisecond");
         }
         if self.ping_interval >= self.dead_link_timeout {
             return invalid("ping_interval", "must be shorter than dead_link_timeout");

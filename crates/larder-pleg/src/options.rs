@@ -30,7 +30,7 @@ pub struct PlegOptions {
     /// wait's owner asks with [`request_relist`](crate::Pleg::request_relist), as in the kubelet, or waits for the next
     /// relist.
     pub relist_on_wait: bool,
-    /// How many pods are inspected side by side within a relist. Default 1, one after the other.
+    /// How many pods are inspected side by side within a relist, at most 65,536. Default 1, one after the other.
     pub inspection_concurrency: NonZeroUsize,
     /// How long the inspection of one pod may take before it counts as failed. Default none: the runtime's own deadlines
     /// hold for each of its calls.
@@ -105,7 +105,11 @@ impl PlegOptions {
     /// longest of a kind of pause below the first, or room for more than 2^20 events.
     pub fn validate(&self) -> Result<(), InvalidOption> {
         const MOST_EVENTS: usize = 1 << 20;
+        const MOST_INSPECTIONS: usize = 1 << 16;
         let fail = |field, reason: &str| Err(InvalidOption { field, reason: reason.into() });
+        if self.inspection_concurrency.get() > MOST_INSPECTIONS {
+            return fail("inspection_concurrency", &format!("must be at most {MOST_INSPECTIONS}"));
+        }
         if self.relist_period.is_zero() {
             return fail("relist_period", "must be above zero");
         }

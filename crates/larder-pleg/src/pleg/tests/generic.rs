@@ -476,6 +476,7 @@ fn options_that_cannot_work_are_refused_with_the_fields_name() {
         ("relist_period", PlegOptions { relist_period: Duration::ZERO, ..defaults() }),
         ("relist_threshold", PlegOptions { relist_period: second, relist_threshold: second, ..defaults() }),
         ("event_capacity", PlegOptions { event_capacity: NonZeroUsize::MAX, ..defaults() }),
+        ("inspection_concurrency", PlegOptions { inspection_concurrency: NonZeroUsize::MAX, ..defaults() }),
         ("inspection_deadline", PlegOptions { inspection_deadline: Some(Duration::ZERO), ..defaults() }),
     ];
     for (field, options) in cases {

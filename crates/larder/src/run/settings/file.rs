@@ -54,7 +54,9 @@ fn no_yaml(error: &Error) -> String {
 
 /// What keeps YAML from being settings.
 fn describe(error: &Error, places: &Places) -> String {
-    let what = match (error, error.location().and_then(|location| places.at(location.into()))) {
+    let all = Settings::default().values();
+    let is_section = |key: &str| all.pointer(&pointer(key)).is_some_and(Value::is_object);
+    let what = match (error, error.location().and_then(|location| places.at(location.into(), is_section))) {
         (Error::SerdeUnknownField { field, expected, .. }, _) => {
             format!("unknown setting \"{field}\"; there are {}", expected.join(", "))
         }
@@ -83,7 +85,7 @@ fn unfit(place: &Place) -> String {
 fn allowed(key: &str) -> String {
     const DURATION: &str = "a duration: write 30s, 1m30s or 500ms";
     let all = Settings::default().values();
-    match (key, all.pointer(&format!("/{}", key.replace('.', "/")))) {
+    match (key, all.pointer(&pointer(key))) {
         ("metricsAddress", _) => "an address with a port: write 127.0.0.1:9464".to_owned(),
         ("logFormat", _) => "one of text, json".to_owned(),
         ("changeDetection.secrets" | "changeDetection.configMaps", _) => {
@@ -99,4 +101,9 @@ fn allowed(key: &str) -> String {
         (_, Some(Value::String(text))) if crate::run::duration(text).is_ok() => DURATION.to_owned(),
         _ => "a text".to_owned(),
     }
+}
+
+/// Where a key's value is in those of all settings.
+fn pointer(key: &str) -> String {
+    format!("/{}", key.replace('.', "/"))
 }

@@ -74,10 +74,11 @@ impl Places {
     }
 
     /// The value that stands there, or whose name does: a section begins where the first of its settings does, and that
-    /// one is meant then.
-    pub(super) fn at(&self, at: At) -> Option<&Place> {
+    /// one is meant then, unless what has it in the file is no section of the settings.
+    pub(super) fn at(&self, at: At, is_section: impl Fn(&str) -> bool) -> Option<&Place> {
+        let is_setting = |key: &str| key.rsplit_once('.').is_none_or(|(section, _)| is_section(section));
         // What is in a section comes before it.
-        self.0.iter().find(|place| place.at == at || place.name_at == at)
+        self.0.iter().find(|place| (place.at == at || place.name_at == at) && is_setting(&place.key))
     }
 }
 

@@ -143,6 +143,8 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
             ":1:17: metricsAddress: \"here\" is not an address with a port: write 127.0.0.1:9464",
         ),
         ("nodeName: [a]\n", ":1:11: nodeName: a list is not a text"),
+        ("nodeName:\n  password: a-token\n", ":2:3: nodeName: a section is not a text"),
+        ("changeDetection: {secrets: {watch: 1}}\n", ":1:36: this cannot be a setting: "),
         ("socket: {a: b}\n", ":1:9: socket: a section is not a text"),
         ("kube:\n  pageSize: many\n", ":2:13: kube.pageSize: \"many\" is not a whole number from 1 to 4294967295"),
         ("kube: {pageSize: -1}\n", ":1:18: kube.pageSize: -1 is not a whole number from 1 to 4294967295"),
@@ -204,6 +206,12 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
         ("", "larder run --context c --node-name n", "--context: it is a kubeconfig's: "),
         ("manifests: m\ncontext: c\n", "larder run --node-name n", "f:2:10: context: it is a kubeconfig's: "),
         ("manifests: ''\n", "larder run --node-name n", "f:1:12: manifests: the manifests' directory is empty: "),
+        ("kube: {pingInterval: 1ns}", "larder run", "f:1:22: kube.pingInterval: must be at least a millisecond"),
+        (
+            "pleg: {inspectionConcurrency: 18446744073709551615}",
+            "larder run",
+            "f:1:31: pleg.inspectionConcurrency: must be at most 65536",
+        ),
         ("limits: {connections: 0}", "larder run", "f:1:23: limits.connections: must be from 1 to 1048576"),
         (
             "limits:\n  headTimeout: 0s\n",
