@@ -95,9 +95,9 @@ where
         let (noting, of) = (self.noting(scope.clone()), key.clone());
         let told = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
             ReflectorEvent::Listing => sink.listing(),
-            ReflectorEvent::Replace(object) => {
+            ReflectorEvent::Replace(object, read) => {
                 noting.told(Some(&of));
-                sink.replace(object);
+                sink.replace(object, read);
             }
             ReflectorEvent::Set(object) => {
                 noting.told(Some(&of));
@@ -111,6 +111,10 @@ where
                 noting.told(None);
                 sink.confirm_as_of(ago);
             }
+            ReflectorEvent::Bookmark { version } => {
+                noting.told(None);
+                sink.bookmark(&version);
+            }
             ReflectorEvent::Failed(error) => {
                 noting.failed(&*error);
                 sink.failed(Arc::new((*error).clone().into()));
@@ -119,7 +123,6 @@ where
                 noting.went_back(&before, &after);
                 sink.went_back(&before, &after);
             }
-            other => tracing::error!(event = ?other, "a reflector tells what nobody knows: it is lost"),
         });
         self.running(scope, self.reflect.reflect(key, resume, told))
     }
@@ -145,12 +148,12 @@ where
         let (noting, of) = (self.noting(scope.clone()), namespace.to_owned());
         let told = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
             NamespaceEvent::Listing => sink.listing(),
-            NamespaceEvent::Replace(objects) => {
+            NamespaceEvent::Replace(objects, read) => {
                 noting.told(None);
                 for (name, _) in &objects {
                     noting.told(Some(&ObjectKey::new(&of, name)));
                 }
-                sink.replace(objects);
+                sink.replace(objects, read);
             }
             NamespaceEvent::Set(name, object) => {
                 noting.told(Some(&ObjectKey::new(&of, &name)));
@@ -164,6 +167,10 @@ where
                 noting.told(None);
                 sink.confirm_as_of(ago);
             }
+            NamespaceEvent::Bookmark { version } => {
+                noting.told(None);
+                sink.bookmark(&version);
+            }
             NamespaceEvent::Failed(error) => {
                 noting.failed(&*error);
                 sink.failed(Arc::new((*error).clone().into()));
@@ -172,7 +179,6 @@ where
                 noting.went_back(&before, &after);
                 sink.went_back(&before, &after);
             }
-            other => tracing::error!(event = ?other, "a reflector tells what nobody knows: it is lost"),
         });
         self.running(scope, self.reflect.reflect_namespace(namespace, told))
     }

@@ -80,7 +80,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// ```
 /// use larder_clock::{Timestamp, VirtualClock};
 /// use larder_objects::{AutoOptions, AutoStore, DefaultTtl, Kept, Store, fetch_fn};
-/// use larder_objects::{NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorSink};
+/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// # struct Secret;
@@ -105,7 +105,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 ///     type Error = Unavailable;
 ///     type Reflector = ();
 ///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret)));
+///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
 ///     }
 /// }
 /// impl ReflectNamespace for Constant {

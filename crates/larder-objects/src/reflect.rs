@@ -4,15 +4,16 @@
 //!
 //! - *Generations*: each reflector has a sink of its own. One that outlives its reflector, because the object was
 //!   released or the reflector stopped, does nothing.
+//! - *Order by what was read*: each list says how current the read behind it was, and each bookmark how far the watch has
+//!   come. A sign of life ([`confirm`](ReflectorSink::confirm)) says neither: it makes nothing newer than it was told.
 //! - *No waiting*: a sink's methods never block on I/O or on readers. They may be called from any thread, while a
 //!   reflector is being started too; of one reflector, one after another, in the order of what happened.
 //!
 //! # Limits
 //!
-//! A sink knows no versions of lists: order is what its reflector tells. It must not be called while the store waits
-//! for the caller ([`Reflect::reflect`] may call it; dropping a reflector may not wait for it).
+//! A sink must not be called while the store waits for the caller ([`Reflect::reflect`] may call it; dropping a reflector may not wait for it).
 
-use crate::{FetchError, Object, ObjectKey};
+use crate::{FetchError, Object, ObjectKey, ReadKind};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use std::time::Duration;
 /// Keeps copies of objects up to date: a list and a watch for each, or for a whole namespace ([`ReflectNamespace`]).
 ///
 /// ```
-/// use larder_objects::{FetchError, Object, ObjectKey, Reflect, ReflectorSink};
+/// use larder_objects::{FetchError, Object, ObjectKey, ReadKind, Reflect, ReflectorSink};
 /// use std::sync::Arc;
 ///
 /// # struct Secret;
@@ -44,7 +45,7 @@ use std::time::Duration;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
 ///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret)));
+///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
 ///     }
 /// }
 /// # let (sink, events) = ReflectorSink::channel();
@@ -62,8 +63,9 @@ pub trait Reflect: Send + Sync + 'static {
     /// Starts to reflect one object, without waiting.
     ///
     /// `resume` is the resource version last seen of the object, when it was reflected before and stopped because nobody
-    /// read it. It is a lower bound for the list (`resourceVersionMatch=NotOlderThan`); a watch opened from it says
-    /// nothing of the present until what has happened since was delivered.
+    /// read it. A list that is not consistent must not be older (`resourceVersionMatch=NotOlderThan`), and says so by its
+    /// [`ReadKind`]. A watch opened from `resume` says nothing of the present until it has delivered what has happened
+    /// since.
     fn reflect(
         &self,
         key: &ObjectKey,
@@ -119,19 +121,24 @@ impl<R: ReflectNamespace> ReflectNamespace for Arc<R> {
     }
 }
 
-/// What the reflector of one object tells, as [`ReflectorSink`]'s methods of these names.
-#[non_exhaustive]
+/// What the reflector of one object tells, as [`ReflectorSink`]'s methods of these names. Exhaustive, so that a wrapper
+/// that forgets one does not compile.
 pub enum ReflectorEvent<O, E> {
     /// [`ReflectorSink::listing`].
     Listing,
     /// [`ReflectorSink::replace`].
-    Replace(Option<Arc<O>>),
+    Replace(Option<Arc<O>>, ReadKind),
     /// [`ReflectorSink::set`].
     Set(Arc<O>),
     /// [`ReflectorSink::delete`].
     Delete,
     /// [`ReflectorSink::confirm_as_of`], and how long ago that was.
     Confirm(Duration),
+    /// [`ReflectorSink::bookmark`].
+    Bookmark {
+        /// The watch has delivered every event up to this version.
+        version: String,
+    },
     /// [`ReflectorSink::failed`].
     Failed(Arc<E>),
     /// [`ReflectorSink::went_back`].
@@ -148,10 +155,13 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
         // Never the objects themselves, which may be Secrets.
         match self {
             Self::Listing => f.write_str("Listing"),
-            Self::Replace(object) => write!(f, "Replace({})", if object.is_some() { "an object" } else { "nothing" }),
+            Self::Replace(object, read) => {
+                write!(f, "Replace({}, {read:?})", if object.is_some() { "an object" } else { "nothing" })
+            }
             Self::Set(_) => f.write_str("Set"),
             Self::Delete => f.write_str("Delete"),
             Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
+            Self::Bookmark { version } => write!(f, "Bookmark({version})"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
             Self::WentBack { before, after } => write!(f, "WentBack({before} to {after})"),
         }
@@ -161,7 +171,7 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// The writing end that a reflector has of one object. Clones write to the same.
 ///
 /// ```
-/// use larder_objects::{ReflectorEvent, ReflectorSink};
+/// use larder_objects::{ReadKind, ReflectorEvent, ReflectorSink};
 /// # use larder_objects::{FetchError, Object};
 /// # struct Secret;
 /// # impl Object for Secret {
@@ -181,9 +191,9 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// // A store makes sinks; to test a reflector alone, one can be made that passes on what it is told.
 /// let (sink, events) = ReflectorSink::<Secret, Unavailable>::channel();
 /// sink.listing();
-/// sink.replace(None);
+/// sink.replace(None, ReadKind::Consistent);
 /// assert!(matches!(events.recv(), Ok(ReflectorEvent::Listing)));
-/// assert!(matches!(events.recv(), Ok(ReflectorEvent::Replace(None))));
+/// assert!(matches!(events.recv(), Ok(ReflectorEvent::Replace(None, ReadKind::Consistent))));
 /// ```
 pub struct ReflectorSink<O, E> {
     tell: Arc<dyn Fn(ReflectorEvent<O, E>) + Send + Sync>,
@@ -205,15 +215,19 @@ impl<O: Object, E: FetchError> ReflectorSink<O, E> {
         (Self::from_fn(tell), receiver)
     }
 
-    /// A consistent list is about to be asked for: what the next [`replace`](Self::replace) brings is at least as new as
-    /// this moment. Optional; it spares reads of pods that registered while the reflector was starting, or relisted.
+    /// A list is about to be asked for. If the next [`replace`](Self::replace) is consistent, it is at least as new as this
+    /// moment. Optional; it spares reads of pods that registered while the reflector was starting, or relisted.
     pub fn listing(&self) {
         (self.tell)(ReflectorEvent::Listing);
     }
 
-    /// A complete, consistent list: the object, or that there is none. The object is synced from here on.
-    pub fn replace(&self, object: Option<Arc<O>>) {
-        (self.tell)(ReflectorEvent::Replace(object));
+    /// A complete list: the object, or that there is none. The object is synced from here on.
+    ///
+    /// `read` says how current the list is. A [consistent](ReadKind::Consistent) one is as new as the moment it was asked
+    /// for. One from the [API server's cache](ReadKind::ApiServerCache) (`resourceVersion=0`, or `NotOlderThan` a version)
+    /// may lag: it counts as an event of a watch that lags does, and proves nothing to a reader who needs the present.
+    pub fn replace(&self, object: Option<Arc<O>>, read: ReadKind) {
+        (self.tell)(ReflectorEvent::Replace(object, read));
     }
 
     /// The object was added or modified. One with another UID is another object.
@@ -226,9 +240,12 @@ impl<O: Object, E: FetchError> ReflectorSink<O, E> {
         (self.tell)(ReflectorEvent::Delete);
     }
 
-    /// What is held is current as of now: a bookmark came; or a watch was opened again so soon after the last one ended
-    /// well that nothing can have been missed for long; or the connection that carries the watch has just shown that it
-    /// is alive (HTTP/2: a PING was acknowledged). Cheap: takes no lock as a rule, so it may be called every few seconds.
+    /// A sign of life: a watch was opened again so soon after the last one ended well that it missed nothing for long; or
+    /// the connection that carries the watch has just shown that it is alive (HTTP/2: a PING was acknowledged). What the
+    /// watch has delivered is current as of now. Cheap: takes no lock as a rule, so it may be called every few seconds.
+    ///
+    /// It carries no version: a watch that lags behind a read is not believed over that read. A bookmark is a
+    /// [`bookmark`](Self::bookmark).
     ///
     /// A watch that was opened from an old version after an outage confirms nothing yet: wait for its first event or
     /// bookmark, or better list again.
@@ -241,8 +258,13 @@ impl<O: Object, E: FetchError> ReflectorSink<O, E> {
         (self.tell)(ReflectorEvent::Confirm(ago));
     }
 
+    /// A bookmark: the watch has delivered every event up to `version`, and is current as of now.
+    pub fn bookmark(&self, version: &str) {
+        (self.tell)(ReflectorEvent::Bookmark { version: version.to_owned() });
+    }
+
     /// A list or watch failed, or its connection is silent: what is held counts as stale from now until the next
-    /// `confirm`, `set`, `delete` or `replace`; where nothing is known, all who read get this error. Not for a watch that
+    /// `confirm`, `bookmark`, `set`, `delete` or `replace`; where nothing is known, all who read get this error. Not for a watch that
     /// the server ended in good order.
     pub fn failed(&self, error: Arc<E>) {
         (self.tell)(ReflectorEvent::Failed(error));
@@ -267,19 +289,24 @@ impl<O, E> fmt::Debug for ReflectorSink<O, E> {
     }
 }
 
-/// What the reflector of a namespace tells, as [`NamespaceSink`]'s methods of these names.
-#[non_exhaustive]
+/// What the reflector of a namespace tells, as [`NamespaceSink`]'s methods of these names. Exhaustive, as
+/// [`ReflectorEvent`] is.
 pub enum NamespaceEvent<O, E> {
     /// [`NamespaceSink::listing`].
     Listing,
     /// [`NamespaceSink::replace`].
-    Replace(Vec<(String, Arc<O>)>),
+    Replace(Vec<(String, Arc<O>)>, ReadKind),
     /// [`NamespaceSink::set`].
     Set(String, Arc<O>),
     /// [`NamespaceSink::delete`].
     Delete(String),
     /// [`NamespaceSink::confirm_as_of`], and how long ago that was.
     Confirm(Duration),
+    /// [`NamespaceSink::bookmark`].
+    Bookmark {
+        /// The watch has delivered every event up to this version.
+        version: String,
+    },
     /// [`NamespaceSink::failed`].
     Failed(Arc<E>),
     /// [`NamespaceSink::went_back`].
@@ -295,10 +322,11 @@ impl<O, E: fmt::Debug> fmt::Debug for NamespaceEvent<O, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listing => f.write_str("Listing"),
-            Self::Replace(objects) => write!(f, "Replace({} objects)", objects.len()),
+            Self::Replace(objects, read) => write!(f, "Replace({} objects, {read:?})", objects.len()),
             Self::Set(name, _) => write!(f, "Set({name})"),
             Self::Delete(name) => write!(f, "Delete({name})"),
             Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
+            Self::Bookmark { version } => write!(f, "Bookmark({version})"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
             Self::WentBack { before, after } => write!(f, "WentBack({before} to {after})"),
         }
@@ -353,9 +381,9 @@ impl<O: Object, E: FetchError> NamespaceSink<O, E> {
         (self.tell)(NamespaceEvent::Listing);
     }
 
-    /// A complete, consistent list: every object of the namespace, by name.
-    pub fn replace(&self, objects: Vec<(String, Arc<O>)>) {
-        (self.tell)(NamespaceEvent::Replace(objects));
+    /// A complete list: every object of the namespace, by name. `read` is as in [`ReflectorSink::replace`].
+    pub fn replace(&self, objects: Vec<(String, Arc<O>)>, read: ReadKind) {
+        (self.tell)(NamespaceEvent::Replace(objects, read));
     }
 
     /// An object was added or modified.
@@ -376,6 +404,11 @@ impl<O: Object, E: FetchError> NamespaceSink<O, E> {
     /// As [`ReflectorSink::confirm_as_of`], for all objects of the namespace.
     pub fn confirm_as_of(&self, ago: Duration) {
         (self.tell)(NamespaceEvent::Confirm(ago));
+    }
+
+    /// As [`ReflectorSink::bookmark`], for all objects of the namespace.
+    pub fn bookmark(&self, version: &str) {
+        (self.tell)(NamespaceEvent::Bookmark { version: version.to_owned() });
     }
 
     /// As [`ReflectorSink::failed`], for all objects of the namespace.

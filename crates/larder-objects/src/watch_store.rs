@@ -137,7 +137,7 @@ impl Rules for WatchAll {
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{ObjectKey, Reflect, ReflectorSink, Store, WatchOptions, WatchStore, fetch_fn};
+/// use larder_objects::{ObjectKey, ReadKind, Reflect, ReflectorSink, Store, WatchOptions, WatchStore, fetch_fn};
 /// use std::sync::Arc;
 /// # struct Secret(&'static str);
 /// # impl larder_objects::Object for Secret {
@@ -161,7 +161,7 @@ impl Rules for WatchAll {
 ///     type Error = Unavailable;
 ///     type Reflector = ();
 ///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret("1"))));
+///         sink.replace(Some(Arc::new(Secret("1"))), ReadKind::Consistent);
 ///     }
 /// }
 ///

@@ -7,7 +7,7 @@ use crate::error::{DecodeProblem, KubeError};
 use crate::listwatch::{Begin, End, Event, Item, Scope, Watch, list};
 use crate::object::KubeObject;
 use crate::reflector::{advanced, resumes};
-use larder_objects::{NamespaceSink, ReflectorSink, resource_version_order};
+use larder_objects::{NamespaceSink, ReadKind, ReflectorSink, resource_version_order};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
@@ -56,6 +56,10 @@ impl Sink {
         both!(self, sink => sink.confirm_as_of(ago));
     }
 
+    fn bookmark(&self, version: &str) {
+        both!(self, sink => sink.bookmark(version));
+    }
+
     pub(super) fn failed(&self, error: Arc<KubeError>) {
         both!(self, sink => sink.failed(error));
     }
@@ -67,8 +71,8 @@ impl Sink {
     fn replace(&self, objects: Listed) {
         match self {
             // A list of one name has one object.
-            Self::Object(sink) => sink.replace(objects.into_values().next()),
-            Self::Namespace(sink) => sink.replace(objects.into_iter().collect()),
+            Self::Object(sink) => sink.replace(objects.into_values().next(), ReadKind::Consistent),
+            Self::Namespace(sink) => sink.replace(objects.into_iter().collect(), ReadKind::Consistent),
         }
     }
 
@@ -282,7 +286,7 @@ impl Run {
         match (event, object.filter(|object| self.of.has(object))) {
             (Event::Set(_), Some(object)) => self.sink.set(Arc::new(object)),
             (Event::Deleted(_), Some(object)) => self.sink.delete(object.name()),
-            (Event::Bookmark { .. }, _) => self.sink.confirm(),
+            (Event::Bookmark { version, .. }, _) => self.sink.bookmark(&version),
             (Event::Set(_) | Event::Deleted(_), None) => {}
         }
         Ok(true)

@@ -51,7 +51,7 @@ impl Follower {
         let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
             let mut known = told.lock();
             match event {
-                ReflectorEvent::Replace(object) => {
+                ReflectorEvent::Replace(object, _) => {
                     known.there =
                         object.map_or(There::Nothing, |object| There::Version(object.resource_version().to_owned()));
                     known.fresh = true;
@@ -61,7 +61,7 @@ impl Follower {
                     known.fresh = true;
                 }
                 ReflectorEvent::Delete => (known.there, known.fresh) = (There::Nothing, true),
-                ReflectorEvent::Confirm(_) => {
+                ReflectorEvent::Confirm(_) | ReflectorEvent::Bookmark { .. } => {
                     known.fresh = true;
                     known.confirms += 1;
                 }
@@ -70,7 +70,7 @@ impl Follower {
                     known.failed.push(error.class());
                 }
                 ReflectorEvent::WentBack { .. } => known.went_back += 1,
-                _ => {}
+                ReflectorEvent::Listing => {}
             }
         });
         Self { known, _reflector: reflect.reflect(&ObjectKey::new("shop", name), None, sink) }
@@ -381,7 +381,7 @@ async fn a_namespace_is_counted_asked_for_and_followed() {
     let sink = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, KubeError>| {
         let mut names = told.lock();
         match event {
-            NamespaceEvent::Replace(all) => *names = all.into_iter().map(|(name, _)| name).collect(),
+            NamespaceEvent::Replace(all, _) => *names = all.into_iter().map(|(name, _)| name).collect(),
             NamespaceEvent::Set(name, _) => drop(names.insert(name)),
             NamespaceEvent::Delete(name) => drop(names.remove(&name)),
             _ => {}

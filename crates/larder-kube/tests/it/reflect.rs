@@ -53,14 +53,15 @@ impl Told {
 fn words(event: &Event) -> String {
     match event {
         Event::Listing => "listing".into(),
-        Event::Replace(None) => "replace: none".into(),
-        Event::Replace(Some(object)) => format!("replace: {}", object.resource_version()),
+        Event::Replace(None, ReadKind::Consistent) => "replace: none".into(),
+        Event::Replace(Some(object), ReadKind::Consistent) => format!("replace: {}", object.resource_version()),
         Event::Set(object) => format!("set: {} of {}", object.resource_version(), object.uid()),
         Event::Delete => "delete".into(),
+        Event::Replace(_, ReadKind::ApiServerCache) => "replace from the cache".into(),
         Event::Confirm(_) => "confirm".into(),
+        Event::Bookmark { version } => format!("bookmark: {version}"),
         Event::Failed(error) => format!("failed: {}", larder_objects::FetchError::class(&**error)),
         Event::WentBack { before, after } => format!("went back: {before} to {after}"),
-        _ => "unknown".into(),
     }
 }
 
@@ -109,7 +110,7 @@ async fn a_streaming_list_is_the_beginning_of_the_watch() {
     let mut other = tls("17");
     other["metadata"]["uid"] = "another".into();
     feed.event("ADDED", &other).await;
-    told.expect(["set: 11 of uid-tls", "confirm", "delete", "set: 17 of another"]).await;
+    told.expect(["set: 11 of uid-tls", "bookmark: 15", "delete", "set: 17 of another"]).await;
     assert_eq!(fake.paths().len(), 1);
 }
 
@@ -197,7 +198,7 @@ async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
     for minute in 0..60 {
         tokio::time::advance(Duration::from_mins(1)).await;
         feed.bookmark(&(20 + minute).to_string()).await;
-        told.expect(["confirm"]).await;
+        told.expect([&*format!("bookmark: {}", 20 + minute)]).await;
     }
     drop(feed);
     told.expect(["confirm"]).await;
@@ -514,11 +515,11 @@ async fn a_namespace_is_reflected_by_one_watch() {
     .await;
     assert!(matches!(&told[..], [
         NamespaceEvent::Listing,
-        NamespaceEvent::Replace(all),
+        NamespaceEvent::Replace(all, ReadKind::Consistent),
         NamespaceEvent::Set(set, _),
         NamespaceEvent::Delete(deleted),
-        NamespaceEvent::Confirm(_),
-    ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b"));
+        NamespaceEvent::Bookmark { version },
+    ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b" && version == "13"));
     assert!(fake.paths()[0].starts_with("/api/v1/namespaces/web/secrets?watch=true&"), "{:?}", fake.paths());
 }
 

@@ -154,8 +154,15 @@ impl<O: Object> Copy<O> {
         self.doubted = moment.stamp;
     }
 
-    /// The reflector has come as far as any fetch, or further back: what it says next counts.
-    pub(super) const fn caught_up(&mut self) {
+    /// The watch has delivered every event up to that version. Nothing shows how far a read that found nothing was.
+    pub(super) fn reached(&mut self, order: u64) {
+        if self.object().is_some_and(|held| version(held) <= order) {
+            self.ahead = None;
+        }
+    }
+
+    /// Versions are known to have gone back: what the reflector says next counts.
+    pub(super) const fn went_back(&mut self) {
         self.ahead = None;
     }
 
@@ -166,8 +173,10 @@ impl<O: Object> Copy<O> {
         }
     }
 
-    /// A list that began after `listed`. Returns what it displaced, for the caller to drop where no lock is held.
-    pub(super) fn replace(&mut self, object: Option<Arc<O>>, listed: Stamp, moment: Moment) -> Option<Arc<O>> {
+    /// A consistent list that began after `listed`, or one that may lag. Returns what it displaced, for the caller to drop
+    /// where no lock is held.
+    pub(super) fn replace(&mut self, object: Option<Arc<O>>, listed: Option<Stamp>, moment: Moment) -> Option<Arc<O>> {
+        let listed = listed.unwrap_or(0);
         if listed > self.doubted {
             self.verified = self.verified.max(listed);
         }

@@ -3,9 +3,10 @@
 use super::copy::Copy;
 use super::item::{Failing, Link, Pulse, Watch, before};
 use super::{AfterOf, Copies, ItemOf, Rules, Shard, count};
-use crate::{Fetch, ObjectKey, Reflect, ReflectorEvent};
+use crate::{Fetch, ObjectKey, ReadKind, Reflect, ReflectorEvent, resource_version_order};
 use larder_clock::{Clock, Timestamp};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl<F, R, C, P> Copies<F, R, C, P>
 where
@@ -23,9 +24,12 @@ where
         base: Timestamp,
         event: ReflectorEvent<F::Object, F::Error>,
     ) {
-        if let ReflectorEvent::Confirm(ago) = event
-            && pulse.is_quiet()
-        {
+        let shows_life = match &event {
+            ReflectorEvent::Confirm(ago) if !pulse.is_broken() => Some(*ago),
+            ReflectorEvent::Bookmark { .. } if pulse.is_quiet() => Some(Duration::ZERO),
+            _ => None,
+        };
+        if let Some(ago) = shows_life {
             // A pulse that no reader looks at any more may beat on.
             pulse.beat(base, before(self.clock.now(), ago));
             return;
@@ -44,8 +48,9 @@ where
                     link.listed = moment.stamp;
                     return;
                 }
-                ReflectorEvent::Replace(object) => {
-                    after.objects.extend(copy.replace(object, link.listed, moment));
+                ReflectorEvent::Replace(object, read) => {
+                    let began = (read == ReadKind::Consistent).then_some(link.listed);
+                    after.objects.extend(copy.replace(object, began, moment));
                     (link.synced, link.failing) = (true, None);
                 }
                 ReflectorEvent::Set(object) => {
@@ -57,10 +62,14 @@ where
                     (link.synced, link.failing) = (true, None);
                 }
                 ReflectorEvent::Confirm(ago) => confirm(copy, link, base, before(moment.at, ago)),
+                ReflectorEvent::Bookmark { version } => {
+                    copy.reached(resource_version_order(&version));
+                    confirm(copy, link, base, moment.at);
+                }
                 ReflectorEvent::Failed(error) => fail(link, error, moment.at),
                 ReflectorEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    copy.caught_up();
+                    copy.went_back();
                 }
             }
             self.told(key, item, after);
@@ -82,7 +91,6 @@ fn confirm<O: crate::Object, E, H>(copy: &mut Copy<O>, link: &mut Link<E, H>, ba
     if copy.is_known() {
         (link.synced, link.failing) = (true, None);
         link.pulse.beat(base, at);
-        copy.caught_up();
         copy.pulse(at);
     }
 }

@@ -2,7 +2,9 @@
 
 use super::item::{Link, Pulse, Watch, before};
 use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count, events};
-use crate::{Fetch, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace};
+use crate::{
+    Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, resource_version_order,
+};
 use foldhash::fast::RandomState;
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
@@ -240,9 +242,12 @@ where
         pulse: &Pulse,
         event: NamespaceEvent<F::Object, F::Error>,
     ) {
-        if let NamespaceEvent::Confirm(ago) = event
-            && pulse.is_quiet()
-        {
+        let shows_life = match &event {
+            NamespaceEvent::Confirm(ago) if !pulse.is_broken() => Some(*ago),
+            NamespaceEvent::Bookmark { .. } if pulse.is_quiet() => Some(Duration::ZERO),
+            _ => None,
+        };
+        if let Some(ago) = shows_life {
             pulse.beat(self.base, before(self.clock.now(), ago));
             return;
         }
@@ -256,13 +261,14 @@ where
                     link.listed = moment.stamp;
                     return;
                 }
-                NamespaceEvent::Replace(objects) => {
+                NamespaceEvent::Replace(objects, read) => {
+                    let began = (read == ReadKind::Consistent).then_some(link.listed);
                     *names = objects.iter().map(|(name, _)| name.as_str().into()).collect();
                     let mut objects: HashMap<String, _> = objects.into_iter().collect();
                     for (key, item) in of_namespace(items, namespace) {
                         after.handles.extend(item.unlink(Watch::Namespace, self.base));
                         let object = objects.remove(key.name());
-                        after.objects.extend(item.copy.replace(object, link.listed, moment));
+                        after.objects.extend(item.copy.replace(object, began, moment));
                     }
                     after.objects.extend(objects.into_values());
                     (link.synced, link.failing) = (true, None);
@@ -282,12 +288,16 @@ where
                 NamespaceEvent::Confirm(ago) => {
                     at = before(at, ago);
                     link.failing = None;
-                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.caught_up());
+                }
+                NamespaceEvent::Bookmark { version } => {
+                    link.failing = None;
+                    let version = resource_version_order(&version);
+                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.reached(version));
                 }
                 NamespaceEvent::Failed(error) => events::fail(link, error, moment.at),
                 NamespaceEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.caught_up());
+                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.went_back());
                 }
             }
             if link.is_healthy() {

@@ -2,7 +2,7 @@
 
 use super::copy::tests::{Doc, Failure, doc};
 use super::*;
-use crate::{NamespaceSink, ReflectNamespace, ReflectorSink, fetch_fn};
+use crate::{NamespaceSink, ReadKind, ReflectNamespace, ReflectorSink, fetch_fn};
 use futures_util::FutureExt;
 use larder_clock::VirtualClock;
 use std::sync::Mutex;
@@ -57,7 +57,7 @@ fn every_object_of_a_namespace_whose_watch_is_healthy_is_read_without_a_lock() {
     let sink = copies.reflect.0.lock().unwrap()[0].clone();
     let without_lock = || ["a", "b"].map(|name| copies.get_published("ns", name).is_some());
     assert_eq!(without_lock(), [false, false]);
-    sink.replace(vec![("a".to_owned(), doc(1)), ("b".to_owned(), doc(2))]);
+    sink.replace(vec![("a".to_owned(), doc(1)), ("b".to_owned(), doc(2))], ReadKind::Consistent);
     assert_eq!(without_lock(), [true, true]);
     sink.failed(Arc::new(Failure::Unavailable));
     assert_eq!(without_lock(), [false, false]);

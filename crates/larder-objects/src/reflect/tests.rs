@@ -1,7 +1,7 @@
 //! What a reflector tells, as it is printed: never an object, which may be a Secret.
 
 use super::{NamespaceSink, ReflectorSink};
-use crate::{FetchError, Object};
+use crate::{FetchError, Object, ReadKind};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -34,22 +34,24 @@ fn printed(events: &Receiver<impl Debug>) -> Vec<String> {
 fn what_is_told_of_an_object_is_printed_without_it() {
     let (sink, events) = ReflectorSink::<Secret, Unavailable>::channel();
     sink.listing();
-    sink.replace(None);
-    sink.replace(Some(Arc::new(Secret)));
+    sink.replace(None, ReadKind::Consistent);
+    sink.replace(Some(Arc::new(Secret)), ReadKind::ApiServerCache);
     sink.set(Arc::new(Secret));
     sink.delete();
     sink.confirm();
     sink.confirm_as_of(Duration::from_secs(2));
+    sink.bookmark("7");
     sink.failed(Arc::new(Unavailable));
     sink.went_back("7", "5");
     let expected = [
         "Listing",
-        "Replace(nothing)",
-        "Replace(an object)",
+        "Replace(nothing, Consistent)",
+        "Replace(an object, ApiServerCache)",
         "Set",
         "Delete",
         "Confirm(0ns)",
         "Confirm(2s)",
+        "Bookmark(7)",
         "Failed(Unavailable)",
         "WentBack(7 to 5)",
     ];
@@ -60,20 +62,22 @@ fn what_is_told_of_an_object_is_printed_without_it() {
 fn what_is_told_of_a_namespace_is_printed_with_names_alone() {
     let (sink, events) = NamespaceSink::<Secret, Unavailable>::channel();
     sink.listing();
-    sink.replace(vec![("a".to_owned(), Arc::new(Secret)), ("b".to_owned(), Arc::new(Secret))]);
+    sink.replace(vec![("a".to_owned(), Arc::new(Secret)), ("b".to_owned(), Arc::new(Secret))], ReadKind::Consistent);
     sink.set("a", Arc::new(Secret));
     sink.delete("a");
     sink.confirm();
     sink.confirm_as_of(Duration::from_secs(2));
+    sink.bookmark("7");
     sink.failed(Arc::new(Unavailable));
     sink.went_back("7", "5");
     let expected = [
         "Listing",
-        "Replace(2 objects)",
+        "Replace(2 objects, Consistent)",
         "Set(a)",
         "Delete(a)",
         "Confirm(0ns)",
         "Confirm(2s)",
+        "Bookmark(7)",
         "Failed(Unavailable)",
         "WentBack(7 to 5)",
     ];

@@ -4,7 +4,7 @@ use crate::harness::Failure;
 use crate::source::{Adapting, Answer, World, doc, immutable};
 use larder_clock::Timestamp;
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
-use larder_objects::{FreshState, Kept, ObjectKey, Source as ReadFrom, StaleReason, Store};
+use larder_objects::{FreshState, Kept, ObjectKey, ReadKind, Source as ReadFrom, StaleReason, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn watched_namespace() -> World<Adapting> {
     let reader = world.begin("ns", "a");
     assert!(world.run().is_empty());
     let list = vec![("a".to_owned(), doc(1)), ("b".to_owned(), doc(2)), ("other".to_owned(), doc(3))];
-    world.source.namespaces()[0].sink.replace(list);
+    world.source.namespaces()[0].sink.replace(list, ReadKind::Consistent);
     assert_eq!(world.run()[&reader].fresh(), 1);
     world
 }
@@ -110,7 +110,7 @@ fn rule_2_an_object_that_would_be_polled_again_soon_is_watched_instead() {
     assert!(world.run().is_empty());
     let started = world.source.reflectors().remove(0);
     assert_eq!((started.key, started.resume.as_deref()), (ObjectKey::new("ns", "name"), Some("1")));
-    started.sink.replace(Some(doc(2)));
+    started.sink.replace(Some(doc(2)), ReadKind::Consistent);
     assert_eq!((world.run()[&reader].fresh(), world.kept("name")), (2, Kept::Watched));
     assert_eq!(world.source.reads().len(), 1);
 
@@ -169,7 +169,7 @@ fn lesson_7_an_absent_object_that_is_asked_for_again_is_watched_and_flips_at_onc
     world.source.answer_at_once(Some(Err(Failure::NotFound)));
     assert_eq!(world.get("name").fresh(), 0);
     assert_eq!(world.try_get("name"), None);
-    world.source.sink().replace(None);
+    world.source.sink().replace(None, ReadKind::Consistent);
     for _ in 0..10 {
         assert_eq!(world.get("name").fresh(), 0);
     }
@@ -265,7 +265,7 @@ fn rule_4_a_watch_that_fails_is_backed_by_a_fetch_once_the_ttl_has_passed() {
     let FreshState::Stale { reason: given, .. } = answer.freshness().unwrap().state else { panic!("it is stale") };
     assert_eq!(given, reason);
     // The reflector is back.
-    world.source.sink().replace(Some(doc(3)));
+    world.source.sink().replace(Some(doc(3)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 3);
     assert_eq!(world.source.reads().len(), 2);
 }
@@ -339,7 +339,7 @@ fn rule_3_readers_share_the_question() {
     let readers = ["a", "b", "c", "a"].map(|name| world.begin("ns", name));
     assert!(world.run().is_empty());
     assert_eq!((world.source.questions(), world.source.namespaces().len()), ((1, 1), 1));
-    world.source.namespaces()[0].sink.replace(Vec::new());
+    world.source.namespaces()[0].sink.replace(Vec::new(), ReadKind::Consistent);
     let answers = world.run();
     assert!(readers.iter().all(|reader| answers[reader].fresh() == 0));
 }
@@ -378,21 +378,19 @@ fn rule_3_what_is_not_allowed_or_not_worth_it_is_not_asked_again_soon() {
 }
 
 #[test]
-fn rule_3_a_namespaces_watch_that_was_behind_a_fetch_counts_once_it_is_confirmed() {
-    for behind in [false, true] {
+fn rule_3_a_namespaces_watch_that_was_behind_a_fetch_counts_once_a_bookmark_is_as_new() {
+    for (bookmark, behind) in [("8", false), ("7", false), ("6", true), ("", true)] {
         let mut world = watched_namespace();
         let sink = world.source.namespaces()[0].sink.clone();
         world.store.add_reference("ns", "other", "pod-2");
         world.source.answer_at_once(Some(Ok(doc(7))));
         assert_eq!(world.get("other").fresh(), 7);
-        sink.set("a", doc(8));
-        if !behind {
-            sink.confirm();
-        }
+        sink.confirm();
+        sink.bookmark(bookmark);
         // From before the fetch, unless the watch has come as far: then versions have gone back.
         sink.set("other", doc(5));
         let version = if behind { 7 } else { 5 };
-        assert_eq!((world.get("other").fresh(), world.source.reads().len()), (version, 1), "{behind}");
+        assert_eq!((world.get("other").fresh(), world.source.reads().len()), (version, 1), "{bookmark}");
     }
 }
 
@@ -411,7 +409,7 @@ fn rule_3_until_a_namespaces_watch_has_listed_those_that_are_watched_follow_thei
     sink.set("a", doc(9));
     assert_eq!(world.store.held("ns", "a").unwrap().object.version, "8");
     assert_eq!((world.get("a").fresh(), world.kept("a")), (8, Kept::Watched));
-    sink.replace(vec![("a".to_owned(), doc(9))]);
+    sink.replace(vec![("a".to_owned(), doc(9))], ReadKind::Consistent);
     assert_eq!((world.run()[&reader].fresh(), world.get("a").fresh()), (0, 9));
     assert_eq!(world.kept("a"), Kept::NamespaceWatched);
 }
@@ -427,9 +425,9 @@ fn rule_3_what_a_namespaces_ended_reflector_says_counts_no_more() {
     let reflectors = world.source.namespaces();
     assert_eq!(reflectors.len(), 2);
     let (ended, runs) = (&reflectors[0].sink, &reflectors[1].sink);
-    ended.replace(vec![("a".to_owned(), doc(90))]);
+    ended.replace(vec![("a".to_owned(), doc(90))], ReadKind::Consistent);
     assert!(world.run().is_empty());
-    runs.replace(vec![("a".to_owned(), doc(5)), ("b".to_owned(), doc(6))]);
+    runs.replace(vec![("a".to_owned(), doc(5)), ("b".to_owned(), doc(6))], ReadKind::Consistent);
     assert_eq!(world.run()[&reader].fresh(), 5);
     ended.set("a", doc(91));
     ended.delete("b");
@@ -494,7 +492,7 @@ fn rule_3_the_watches_of_single_objects_end_when_that_of_the_namespace_has_synce
     assert_eq!((world.kept("a"), world.kept("b"), world.source.running()), (Kept::Watched, Kept::NamespaceWatched, 1));
     world.source.sink().set(doc(2));
     assert_eq!(world.get("a").fresh(), 2);
-    world.source.namespaces()[0].sink.replace(vec![("a".to_owned(), doc(2))]);
+    world.source.namespaces()[0].sink.replace(vec![("a".to_owned(), doc(2))], ReadKind::Consistent);
     assert_eq!(world.run()[&reader].fresh(), 0);
     assert_eq!((world.get("a").fresh(), world.kept("a"), world.source.running()), (2, Kept::NamespaceWatched, 0));
 }
@@ -560,7 +558,7 @@ fn rule_3_a_namespace_that_fails_before_it_has_synced_is_backed_by_fetches() {
     world.source.answer_at_once(Some(Err(UNAVAILABLE)));
     assert_eq!(world.get("b"), Answer::Failed(UNAVAILABLE));
     // And recovers.
-    world.source.namespaces()[0].sink.replace(vec![("b".to_owned(), doc(2))]);
+    world.source.namespaces()[0].sink.replace(vec![("b".to_owned(), doc(2))], ReadKind::Consistent);
     assert_eq!((world.get("a").fresh(), world.get("b").fresh()), (0, 2));
 }
 
@@ -577,7 +575,7 @@ fn lesson_5_a_new_pods_first_read_in_a_watched_namespace_is_as_new_as_its_regist
     let sink = world.source.namespaces()[0].sink.clone();
     sink.went_back("9", "4");
     sink.listing();
-    sink.replace(vec![("a".to_owned(), doc(4)), ("b".to_owned(), doc(2))]);
+    sink.replace(vec![("a".to_owned(), doc(4)), ("b".to_owned(), doc(2))], ReadKind::Consistent);
     assert_eq!((world.get("a").fresh(), world.get("b").fresh()), (4, 2));
     assert_eq!((world.source.reads().len(), world.store.stats().versions_went_back), (1, 1));
 }

@@ -281,7 +281,7 @@ impl Reflect for Source {
         drop(state);
         if let Some(list) = list {
             sink.listing();
-            sink.replace(list.ok());
+            sink.replace(list.ok(), ReadKind::Consistent);
         }
         Running(running)
     }

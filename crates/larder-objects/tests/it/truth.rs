@@ -7,7 +7,7 @@
 use crate::harness::Failure;
 use crate::source::{Adapting, Answer, Doc, Source, Watching, World};
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{NamespaceSink, ReflectorSink, Store};
+use larder_objects::{NamespaceSink, ReadKind, ReflectorSink, Store};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -233,11 +233,14 @@ impl Cluster {
         match sink {
             Sink::Object(of, sink) => {
                 let name = NAMES.iter().position(|name| name == of).unwrap();
-                sink.replace(self.state(name, upto));
+                sink.replace(self.state(name, upto), ReadKind::Consistent);
             }
             Sink::Namespace(sink) => {
                 let all = NAMES.iter().enumerate();
-                sink.replace(all.filter_map(|(id, &name)| Some((name.to_owned(), self.state(id, upto)?))).collect());
+                sink.replace(
+                    all.filter_map(|(id, &name)| Some((name.to_owned(), self.state(id, upto)?))).collect(),
+                    ReadKind::Consistent,
+                );
             }
         }
     }
@@ -367,7 +370,7 @@ impl<S: Store<Object = Doc, Error = Failure>> Run<S> {
                 if !stopped.is_empty() {
                     let never = Arc::new(Doc { version: "999999".into(), uid: "never".into(), immutable: false });
                     match &at.get(&stopped).1 {
-                        Sink::Object(_, sink) => sink.replace(Some(never)),
+                        Sink::Object(_, sink) => sink.replace(Some(never), ReadKind::Consistent),
                         Sink::Namespace(sink) => sink.set("x", never),
                     }
                 }

@@ -31,10 +31,11 @@ enum Op {
 #[derive(Clone, Debug)]
 enum Say {
     Listing,
-    Replace(Option<Arc<Doc>>),
+    Replace(Option<Arc<Doc>>, ReadKind),
     Set(Arc<Doc>),
     Delete,
     Confirm,
+    Bookmark(u64),
     Failed,
     WentBack,
 }
@@ -49,12 +50,14 @@ fn doc() -> impl Strategy<Value = Arc<Doc>> {
 fn op() -> impl Strategy<Value = Op> {
     let name = || prop::sample::select(NAMES.to_vec());
     let pod = || prop::sample::select(vec!["p", "q"]);
+    let read = prop_oneof![3 => Just(ReadKind::Consistent), 1 => Just(ReadKind::ApiServerCache)];
     let say = prop_oneof![
         2 => Just(Say::Listing),
-        4 => prop::option::weighted(0.8, doc()).prop_map(Say::Replace),
+        4 => (prop::option::weighted(0.8, doc()), read).prop_map(|(doc, read)| Say::Replace(doc, read)),
         4 => doc().prop_map(Say::Set),
         2 => Just(Say::Delete),
-        3 => Just(Say::Confirm),
+        2 => Just(Say::Confirm),
+        2 => (1..6_u64).prop_map(Say::Bookmark),
         2 => Just(Say::Failed),
         1 => Just(Say::WentBack),
     ];
@@ -209,8 +212,10 @@ impl Model {
                 item.ahead = None;
                 false
             }
-            Say::Confirm => {
-                if item.known.is_some() {
+            Say::Confirm | Say::Bookmark(_) => {
+                if let (Say::Bookmark(reached), Some(Some(held))) = (say, &item.known)
+                    && version(held) <= *reached
+                {
                     item.ahead = None;
                 }
                 if item.known.is_some() && now > item.at {
@@ -218,11 +223,12 @@ impl Model {
                 }
                 item.known.is_some()
             }
-            Say::Replace(object) => {
-                if item.doubt.is_some_and(|(_, doubted)| doubted < item.listed) {
+            Say::Replace(object, read) => {
+                let listed = if *read == ReadKind::Consistent { item.listed } else { 0 };
+                if item.doubt.is_some_and(|(_, doubted)| doubted < listed) {
                     item.doubt = None;
                 }
-                let read_since = item.ahead.is_some_and(|read| read > item.listed);
+                let read_since = item.ahead.is_some_and(|read| read > listed);
                 let held = item.known.clone().flatten();
                 match (held, object) {
                     (Some(held), Some(new)) if read_since && version(new) < version(&held) => item.doubted(now, step),
@@ -441,10 +447,11 @@ proptest! {
                         let sink = &reflectors[id].sink;
                         match say.clone() {
                             Say::Listing => sink.listing(),
-                            Say::Replace(object) => sink.replace(object),
+                            Say::Replace(object, read) => sink.replace(object, read),
                             Say::Set(object) => sink.set(object),
                             Say::Delete => sink.delete(),
                             Say::Confirm => sink.confirm(),
+                            Say::Bookmark(version) => sink.bookmark(&version.to_string()),
                             Say::Failed => sink.failed(Arc::new(Failure::Status(503))),
                             Say::WentBack => sink.went_back("9", "1"),
                         }

@@ -19,7 +19,7 @@ fn world() -> World<Watching> {
 /// As [`world`], and its reflector has listed the object in version 1.
 fn synced() -> World<Watching> {
     let world = world();
-    world.source.sink().replace(Some(doc(1)));
+    world.source.sink().replace(Some(doc(1)), ReadKind::Consistent);
     world
 }
 
@@ -30,7 +30,7 @@ const UNAVAILABLE: Failure = Failure::Status(503);
 #[test]
 fn a_watch_follows_an_object_that_is_created_and_deleted() {
     let mut world = world();
-    world.source.sink().replace(None);
+    world.source.sink().replace(None, ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 0);
     world.source.sink().set(doc(125));
     assert_eq!(world.get("name").fresh(), 125);
@@ -61,7 +61,7 @@ fn an_immutable_object_is_watched_on_where_it_is_not_to_be_held() {
         // One that waits for it, and one that comes later.
         let reader = world.begin("ns", "name");
         assert!(world.run().is_empty());
-        world.source.sink().replace(Some(immutable(1, "u")));
+        world.source.sink().replace(Some(immutable(1, "u")), ReadKind::Consistent);
         assert_eq!((world.run()[&reader].fresh(), world.get("name").fresh()), (1, 1));
         assert_eq!(world.kept("name"), if hold_immutable { Kept::Held } else { Kept::Watched });
     }
@@ -114,7 +114,7 @@ fn an_immutable_object_is_watched_no_more_once_it_was_read() {
     for (initial, eventual, watched) in table {
         let mut world = world();
         let sink = world.source.sink();
-        sink.replace(initial.clone());
+        sink.replace(initial.clone(), ReadKind::Consistent);
         let before = initial.as_ref().map_or(0, |doc| doc.version.parse().unwrap());
         assert_eq!(world.get("name").fresh(), before);
         if let Some(eventual) = eventual {
@@ -141,7 +141,7 @@ fn an_immutable_object_is_watched_no_more_once_it_was_read() {
 #[test]
 fn an_object_that_nobody_reads_stops_being_watched_and_resumes_with_the_next_read() {
     let mut world = world();
-    world.source.sink().replace(Some(doc(200)));
+    world.source.sink().replace(Some(doc(200)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 200);
     world.advance(90);
     world.store.stop_idle();
@@ -150,7 +150,7 @@ fn an_object_that_nobody_reads_stops_being_watched_and_resumes_with_the_next_rea
     let reader = world.begin("ns", "name");
     assert!(world.run().is_empty());
     assert_eq!((world.source.running(), world.source.reflectors()[1].resume.as_deref()), (1, Some("200")));
-    world.source.sink().replace(Some(doc(201)));
+    world.source.sink().replace(Some(doc(201)), ReadKind::Consistent);
     assert_eq!(world.run()[&reader].fresh(), 201);
 
     // Read every 20 seconds, it stays.
@@ -185,7 +185,7 @@ fn the_idle_time_is_raised_to_its_minimum() {
     let options = WatchOptions { max_idle: Duration::ZERO, ..WatchOptions::default() };
     let mut world = World::watching_with(options);
     world.store.add_reference("ns", "name", "pod");
-    world.source.sink().replace(None);
+    world.source.sink().replace(None, ReadKind::Consistent);
     world.get("name");
     world.advance(60);
     world.store.stop_idle();
@@ -205,7 +205,7 @@ fn a_first_list_that_takes_long_is_not_counted_as_idle() {
     let reader = world.begin("ns", "name");
     assert!(world.run().is_empty());
     world.advance(30);
-    world.source.sink().replace(Some(doc(200)));
+    world.source.sink().replace(Some(doc(200)), ReadKind::Consistent);
     world.store.stop_idle();
     assert_eq!(world.source.running(), 1);
     assert_eq!(world.run()[&reader].fresh(), 200);
@@ -262,7 +262,7 @@ fn lesson_1_absence_is_only_reported_by_a_reflector_that_has_synced() {
     assert_eq!(world.try_get("name"), None);
     sink.failed(Arc::new(UNAVAILABLE));
     assert_eq!(world.get("name"), Answer::Failed(UNAVAILABLE));
-    sink.replace(None);
+    sink.replace(None, ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 0);
 }
 
@@ -279,7 +279,7 @@ fn lesson_1_the_last_reference_releases_the_watch() {
     sink.set(doc(9));
     assert!(world.store.snapshot().is_empty());
     world.store.add_reference("ns", "name", "pod-3");
-    sink.replace(Some(doc(9)));
+    sink.replace(Some(doc(9)), ReadKind::Consistent);
     assert_eq!(world.try_get("name"), None);
 }
 
@@ -299,7 +299,7 @@ fn lesson_3_a_reader_waits_as_long_as_it_likes_and_what_was_known_is_at_hand() {
     assert_eq!(held.freshness.confirmed_at, Timestamp::ZERO);
     let since = Timestamp::ZERO + Duration::from_secs(90);
     assert_eq!(held.freshness.state, FreshState::Stale { since, reason: StaleReason::Expired });
-    world.source.sink().replace(Some(doc(2)));
+    world.source.sink().replace(Some(doc(2)), ReadKind::Consistent);
     assert_eq!(world.run()[&reader].fresh(), 2);
 }
 
@@ -322,7 +322,7 @@ fn lesson_3_while_the_reflector_fails_readers_get_the_last_known_with_its_age() 
     for recover in [
         (|sink| sink.confirm()) as fn(&larder_objects::ReflectorSink<Doc, Failure>),
         |sink| sink.set(doc(1)),
-        |sink| sink.replace(Some(doc(1))),
+        |sink| sink.replace(Some(doc(1)), ReadKind::Consistent),
     ] {
         recover(&sink);
         assert_eq!(world.get("name").fresh(), 1);
@@ -356,7 +356,7 @@ fn an_age_counts_from_what_confirmed_it_and_not_from_when_that_was_told() {
 #[test]
 fn lesson_5_an_immutable_object_created_again_is_another_object() {
     let mut world = world();
-    world.source.sink().replace(Some(immutable(1, "first")));
+    world.source.sink().replace(Some(immutable(1, "first")), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 1);
     // It is deleted and created again; a new pod comes.
     world.store.add_reference("ns", "name", "pod-2");
@@ -369,14 +369,14 @@ fn lesson_5_an_immutable_object_created_again_is_another_object() {
     // One that is gone, or that may change, is watched again.
     for (again, version) in [(Err(Failure::NotFound), 0), (Ok(doc(7)), 7)] {
         let mut world = self::world();
-        world.source.sink().replace(Some(immutable(1, "first")));
+        world.source.sink().replace(Some(immutable(1, "first")), ReadKind::Consistent);
         world.get("name");
         world.store.add_reference("ns", "name", "pod-2");
         world.source.answer_at_once(Some(again));
         assert_eq!(world.get("name").fresh(), version);
         assert_eq!(world.try_get("name"), None);
         assert_eq!(world.source.running(), 1);
-        world.source.sink().replace(Some(doc(8)));
+        world.source.sink().replace(Some(doc(8)), ReadKind::Consistent);
         assert_eq!(world.get("name").fresh(), 8);
     }
 }
@@ -385,7 +385,7 @@ fn lesson_5_an_immutable_object_created_again_is_another_object() {
 fn lesson_5_an_immutable_object_that_changes_its_uid_before_it_is_read_is_another_object() {
     let mut world = world();
     let sink = world.source.sink();
-    sink.replace(Some(immutable(1, "first")));
+    sink.replace(Some(immutable(1, "first")), ReadKind::Consistent);
     sink.delete();
     sink.set(immutable(3, "second"));
     assert_eq!(world.get("name").fresh(), 3);
@@ -423,12 +423,12 @@ fn lesson_5_a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
     let sink = world.source.sink();
     world.store.add_reference("ns", "name", "pod-2");
     sink.listing();
-    sink.replace(Some(doc(1)));
+    sink.replace(Some(doc(1)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 1);
     // One that began before is not.
     sink.listing();
     world.store.add_reference("ns", "name", "pod-3");
-    sink.replace(Some(doc(2)));
+    sink.replace(Some(doc(2)), ReadKind::Consistent);
     world.source.answer_at_once(Some(Ok(doc(2))));
     assert_eq!(world.get("name").fresh(), 2);
     assert_eq!(world.source.reads().len(), 1);
@@ -439,7 +439,7 @@ fn lesson_5_a_setting() {
     let options = WatchOptions { first_read_at_least_as_new: false, ..WatchOptions::default() };
     let mut world = World::watching_with(options);
     world.store.add_reference("ns", "name", "pod");
-    world.source.sink().replace(Some(doc(1)));
+    world.source.sink().replace(Some(doc(1)), ReadKind::Consistent);
     world.store.add_reference("ns", "name", "pod-2");
     assert_eq!(world.get("name").fresh(), 1);
     assert!(world.source.reads().is_empty());
@@ -485,18 +485,18 @@ fn lesson_5_where_a_read_and_the_watch_disagree_the_next_read_asks() {
 fn lesson_6_versions_that_go_back_are_believed_and_counted() {
     let mut world = world();
     let sink = world.source.sink();
-    sink.replace(Some(doc(100)));
+    sink.replace(Some(doc(100)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 100);
     sink.went_back("100", "50");
     sink.listing();
-    sink.replace(Some(doc(50)));
+    sink.replace(Some(doc(50)), ReadKind::Consistent);
     assert_eq!((world.get("name").fresh(), world.store.stats().versions_went_back), (50, 1));
     // A read of the store's own finds out too.
     world.store.add_reference("ns", "name", "pod-2");
     world.source.answer_at_once(Some(Ok(doc(20))));
     assert_eq!((world.get("name").fresh(), world.store.stats().versions_went_back), (20, 2));
     sink.listing();
-    sink.replace(Some(doc(10)));
+    sink.replace(Some(doc(10)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 10);
 }
 
@@ -507,7 +507,7 @@ fn lesson_6_a_list_of_unknown_age_with_a_lower_version_than_a_read_is_asked_abou
     world.source.answer_at_once(Some(Ok(doc(100))));
     assert_eq!(world.get("name").fresh(), 100);
     // Its list may have begun before the read: but it may also be what is left after a restore.
-    world.source.sink().replace(Some(doc(50)));
+    world.source.sink().replace(Some(doc(50)), ReadKind::Consistent);
     world.source.answer_at_once(Some(Ok(doc(50))));
     assert_eq!(world.get("name").fresh(), 50);
     assert_eq!(world.store.stats().verifying_reads, 2);
@@ -516,7 +516,7 @@ fn lesson_6_a_list_of_unknown_age_with_a_lower_version_than_a_read_is_asked_abou
 #[test]
 fn lesson_7_an_absent_object_costs_nothing_and_flips_as_soon_as_it_is_created() {
     let mut world = world();
-    world.source.sink().replace(None);
+    world.source.sink().replace(None, ReadKind::Consistent);
     for seconds in [0, 1, 10, 30] {
         world.advance(seconds);
         let answer = world.get("name");
@@ -538,7 +538,7 @@ fn a_failure_is_shared_by_all_who_wait() {
     let answers = world.run();
     assert!(readers.iter().all(|reader| answers[reader] == Answer::Failed(UNAVAILABLE)));
     assert!(world.source.reads().is_empty());
-    world.source.sink().replace(Some(doc(1)));
+    world.source.sink().replace(Some(doc(1)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 1);
 }
 
@@ -578,7 +578,7 @@ fn a_read_from_before_the_object_was_released_says_nothing_of_it_once_it_is_refe
     world.store.add_reference("ns", "name", "pod-3");
     world.source.complete(0, Ok(doc(1)));
     assert!(world.run().is_empty());
-    world.source.sink().replace(Some(doc(2)));
+    world.source.sink().replace(Some(doc(2)), ReadKind::Consistent);
     assert_eq!((world.run()[&reader].fresh(), world.get("name").fresh()), (2, 2));
 }
 
@@ -621,7 +621,7 @@ fn what_a_status_page_shows() {
         (status.references, status.fetching, status.kept, status.state.freshness().map(|it| it.is_fresh()))
     };
     assert_eq!(shown(&world), (1, true, Kept::Watched, None));
-    world.source.sink().replace(None);
+    world.source.sink().replace(None, ReadKind::Consistent);
     assert_eq!(shown(&world), (1, false, Kept::Watched, Some(true)));
     assert!(matches!(world.store.snapshot()[0].state, ObjectState::Absent(_)));
     world.source.sink().failed(Arc::new(UNAVAILABLE));
@@ -640,7 +640,7 @@ fn what_is_displaced_released_or_dropped_with_the_store_is_freed_at_once() {
     let world = world();
     let [first, second] = [doc(1), doc(2)];
     let [first_seen, second_seen] = [&first, &second].map(Arc::downgrade);
-    world.source.sink().replace(Some(first));
+    world.source.sink().replace(Some(first), ReadKind::Consistent);
     world.source.sink().set(second);
     assert_eq!((first_seen.strong_count(), second_seen.strong_count() > 0), (0, true));
     world.store.delete_reference("ns", "name", "pod");

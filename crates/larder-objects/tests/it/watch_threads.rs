@@ -4,7 +4,7 @@
 use crate::harness::Failure;
 use crate::source::{Source, Watching, doc};
 use larder_clock::{Timestamp, VirtualClock};
-use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReflectorSink, Store, WatchOptions, WatchStore};
+use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReadKind, ReflectorSink, Store, WatchOptions, WatchStore};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -77,7 +77,7 @@ fn readers_of_a_watched_object_see_versions_that_only_rise() {
     source.list_at_once(None);
     let mut first = Box::pin(store.get("ns", "name"));
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    source.sink().replace(Some(doc(1)));
+    source.sink().replace(Some(doc(1)), ReadKind::Consistent);
     drop(first);
     version(&store);
     only_rises(&store, &source.sink(), AutoStore::stop_idle);
@@ -117,7 +117,7 @@ fn a_waker_that_is_dropped_may_drop_another_read_that_waits_for_the_list() {
         drop(waiter);
         let mut waiter = read();
         assert!(waiter.as_mut().poll(&mut Context::from_waker(&owner())).is_pending());
-        source.sink().replace(None);
+        source.sink().replace(None, ReadKind::Consistent);
         assert!(waiter.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
         done.send(()).expect("the test waits");
     });

@@ -124,7 +124,7 @@ impl Reflect for Server {
                 sink.listing();
                 let object = server.object();
                 thread::yield_now();
-                sink.replace(Some(object));
+                sink.replace(Some(object), ReadKind::Consistent);
             });
         }
         Running(Arc::clone(&self.running))
@@ -153,7 +153,7 @@ impl ReflectNamespace for Server {
             sink.listing();
             let object = server.object();
             thread::yield_now();
-            sink.replace(vec![("x".to_owned(), object)]);
+            sink.replace(vec![("x".to_owned(), object)], ReadKind::Consistent);
         });
         Running(Arc::clone(&self.running))
     }
@@ -275,7 +275,7 @@ fn a_sink_of_a_generation_that_is_over_does_nothing() {
         let old = server.sink(0);
         let late = thread::spawn(move || {
             old.set(thing(666));
-            old.replace(Some(thing(666)));
+            old.replace(Some(thing(666)), ReadKind::Consistent);
             old.confirm();
             old.failed(Arc::new(Failure::Unavailable));
         });
@@ -326,7 +326,7 @@ fn a_list_that_races_failures_and_readers() {
             let sink = server.sink(0);
             thread::spawn(move || {
                 sink.failed(Arc::new(Failure::Unavailable));
-                sink.replace(Some(thing(1)));
+                sink.replace(Some(thing(1)), ReadKind::Consistent);
                 sink.set(thing(2));
             })
         };
