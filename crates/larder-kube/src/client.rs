@@ -1,7 +1,7 @@
 //! One API server: every request with a deadline, every failure with its reason.
 
 use crate::arrivals::Arrivals;
-use crate::connect::{Origin, absolute, credentials};
+use crate::connect::{Origin, absolute, credentials, without_credentials};
 use crate::error::{DecodeProblem, KubeError, Target, causes};
 use crate::fetch::KubeFetch;
 use crate::listwatch::encode;
@@ -134,16 +134,25 @@ impl KubeClient {
         Self::connect(Origin::ServiceAccount, options).await
     }
 
-    /// A client that sends through a client of kube's, which must not retry by itself (`default_retry` off).
+    /// A client for a server that asks for no credentials, such as `kubectl proxy`, by its URL.
     ///
-    /// `server` stands for the server in messages. Credentials are not read anew.
+    /// ```
+    /// use larder_kube::KubeClient;
+    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// # let _entered = runtime.enter();
+    /// let client = KubeClient::without_credentials("http://127.0.0.1:8001", Default::default())?;
+    /// assert_eq!(&*client.server(), "http://127.0.0.1:8001");
+    /// # Ok::<(), larder_kube::KubeError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// [`KubeError::InvalidOption`] for a setting that makes no sense.
-    pub fn from_client(client: kube::Client, server: &str, options: KubeOptions) -> Result<Self, KubeError> {
+    /// [`KubeError::Config`] where this is not a server's URL, [`KubeError::InvalidOption`] for a setting that makes no sense.
+    pub fn without_credentials(server: &str, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
-        Ok(Self::assemble(client, server.into(), options, None, Transport::new()))
+        let transport = Transport::new();
+        let (client, server) = without_credentials(server, &options, &transport)?;
+        Ok(Self::assemble(client, server, options, None, transport))
     }
 
     async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
@@ -166,8 +175,8 @@ impl KubeClient {
     }
 
     /// The server's address, for messages, and the proxy where one leads to it.
-    pub fn server(&self) -> &str {
-        &self.inner.server
+    pub fn server(&self) -> Arc<str> {
+        Arc::clone(&self.inner.server)
     }
 
     /// The settings.

@@ -1,13 +1,12 @@
 //! From a kubeconfig or a service account to a client, with errors that say which file and what about it.
 
+use crate::connector::{Connector, Tcp};
 use crate::error::{KubeError, causes};
 use crate::options::KubeOptions;
-use crate::pool::{AGENT, Connections, Dial, Endpoint, Pool, Route, Transport, Via};
+use crate::pool::{AGENT, Dial, Endpoint, Pool, Route, Transport, Via};
 use crate::proxy::{EXPECTED, Proxy};
 use http::HeaderValue;
 use http::header::USER_AGENT;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::{AuthInfo, Cluster, Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 use rustls::pki_types::ServerName;
@@ -15,15 +14,12 @@ use secrecy::{ExposeSecret, SecretString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_rustls::TlsConnector;
 use tower::{BoxError, ServiceBuilder};
 use zeroize::Zeroizing;
 
 /// The longest that reading credentials may take; a credential plugin may have to ask its own server.
 const CREDENTIALS: Duration = Duration::from_mins(1);
-
-/// Idle HTTP/1.1 connections that are kept to a server, and for how long.
-const IDLE_CONNECTIONS: usize = 4;
-const IDLE_TIME: Duration = Duration::from_secs(90);
 
 /// What kube is shown as a kubeconfig's proxy. Without one it would look into the environment by rules of its own, and fail
 /// where larder says what is wrong.
@@ -240,45 +236,43 @@ fn pool(
     proxy: Option<Proxy>,
     options: &KubeOptions,
     transport: &Transport,
-) -> Result<Connections, kube::Error> {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_connect_timeout(Some(options.connect_timeout));
-    // The kernel gives up a peer that acknowledges nothing, and probes one that says nothing.
-    let probe = options.dead_link_timeout / 3;
-    tcp.set_keepalive(Some(probe));
-    tcp.set_keepalive_interval(Some(probe));
-    tcp.set_keepalive_retries(Some(2));
-    tcp.set_tcp_user_timeout(Some(options.dead_link_timeout));
-    let via = match proxy {
-        Some(proxy) => {
-            let connector = config.rustls_https_connector_with_connector(tcp.clone())?;
-            Some(Via { proxy, connector, timeout: options.connect_timeout })
-        }
-        None => None,
-    };
-    let route = Route::new(tcp, via);
-    let http1 = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-        .pool_idle_timeout(IDLE_TIME)
-        .pool_max_idle_per_host(IDLE_CONNECTIONS)
-        .pool_timer(TokioTimer::new())
-        .build::<_, Body>(config.rustls_https_connector_with_connector(route.clone())?);
-    let tls = match server_name(config) {
-        Some(name) => Some((config.rustls_client_config()?, name)),
-        None => None,
-    };
-    let dial = Dial::new(route, tls, config.cluster_url.clone(), options);
-    Ok(Connections::new(Pool::new(dial, http1, options, transport)))
+) -> Result<Pool, kube::Error> {
+    // Also where no TLS is spoken: certificates that cannot be used are told at the start.
+    let client = config.rustls_client_config()?;
+    let via = proxy.map(|proxy| {
+        let name = server_name(proxy.address(), None);
+        let tls = name.map(|name| (TlsConnector::from(Arc::new(client.clone())), name));
+        Via { proxy, tls, timeout: options.connect_timeout }
+    });
+    let name = server_name(&config.cluster_url, config.tls_server_name.as_deref());
+    let tls = name.map(|name| (client, name));
+    let route = Route::new(connector(options), via);
+    Ok(Pool::new(Dial::new(route, tls, config.cluster_url.clone(), options), options, transport))
 }
 
-/// The name that the server's certificate must have; none for a server without TLS, and for a name that cannot be one, of
-/// which the pool for HTTP/1.1 tells when it connects.
-fn server_name(config: &Config) -> Option<ServerName<'static>> {
-    let url = &config.cluster_url;
+fn connector(options: &KubeOptions) -> Arc<dyn Connector> {
+    options.connector.clone().unwrap_or_else(|| Arc::new(Tcp::new(options)))
+}
+
+/// A client for a server that asks for no credentials.
+pub(crate) fn without_credentials(
+    server: &str,
+    options: &KubeOptions,
+    transport: &Transport,
+) -> Result<(kube::Client, Arc<str>), KubeError> {
+    install_crypto();
+    let bad = || KubeError::Config { origin: format!("server {server:?}"), problem: "not the URL of a server".into() };
+    let url: http::Uri = server.parse().map_err(|_| bad())?;
+    let mut config = Config::new(url);
+    config.default_retry = false;
+    let client = client(&config, None, options, transport).map_err(|_| bad())?;
+    Ok((client, address(&config.cluster_url, None)))
+}
+
+/// The name that the certificate of a server must have; none for one without TLS, and for a name that cannot be one.
+fn server_name(url: &http::Uri, named: Option<&str>) -> Option<ServerName<'static>> {
     let host = url.host().filter(|_| url.scheme() == Some(&http::uri::Scheme::HTTPS))?;
-    let name = config.tls_server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
-    ServerName::try_from(name.to_owned()).ok()
+    ServerName::try_from(named.unwrap_or(host.trim_matches(['[', ']'])).to_owned()).ok()
 }
 
 /// Several providers of cryptography may be linked; without a choice rustls would panic at the first connection.

@@ -52,6 +52,7 @@ mod arrivals;
 mod backoff;
 mod client;
 mod connect;
+mod connector;
 mod error;
 mod fetch;
 mod listwatch;
@@ -70,6 +71,7 @@ mod strict;
 mod text;
 
 pub use client::{KubeClient, NodeCheck};
+pub use connector::{ByteStream, Connecting, Connector};
 pub use error::{DecodeProblem, KubeError, Target};
 pub use fetch::KubeFetch;
 pub use node::Node;

@@ -1,7 +1,9 @@
 //! Deadlines, retries and limits of everything that goes to the API server.
 
+use crate::connector::Connector;
 use crate::error::KubeError;
 use crate::proxy::ProxyEnvironment;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Settings of a [`KubeClient`](crate::KubeClient) and of all that reads through it.
@@ -14,6 +16,8 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct KubeOptions {
+    /// What opens the streams to servers and proxies. None for TCP; a test can have a server in its own process.
+    pub connector: Option<Arc<dyn Connector>>,
     /// The proxies that lead to servers whose kubeconfig names none. None; a program that is to heed its own environment, as
     /// Go's do, takes [`ProxyEnvironment::of_process`].
     pub proxies: ProxyEnvironment,
@@ -73,6 +77,7 @@ pub struct KubeOptions {
 impl Default for KubeOptions {
     fn default() -> Self {
         Self {
+            connector: None,
             proxies: ProxyEnvironment::default(),
             connect_timeout: Duration::from_secs(10),
             dead_link_timeout: Duration::from_secs(30),

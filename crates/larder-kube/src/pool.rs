@@ -45,6 +45,8 @@ use crate::stats::Counters;
 use bytes::Bytes;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::Body;
 use parking_lot::Mutex;
 use std::error::Error;
@@ -58,8 +60,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Service, ServiceExt};
+use tower::{BoxError, Service};
 
 mod connection;
 mod dial;
@@ -68,7 +69,7 @@ mod route;
 pub(crate) use connection::Liveness;
 use connection::{Connection, Lease};
 pub(crate) use dial::Dial;
-use dial::Dialed;
+use dial::{Dialed, Http1Connector};
 pub(crate) use route::{AGENT, Route, Via};
 
 /// How long HTTP/1.1 is spoken before HTTP/2 is tried again.
@@ -81,8 +82,9 @@ const DIAL_MAX: Duration = Duration::from_secs(1);
 /// How often a request is sent anew because the connection ended before it had been sent.
 const ATTEMPTS: usize = 3;
 
-/// The connections of a pool, of whatever type it is.
-pub(crate) type Connections = BoxCloneSyncService<Request<Body>, Response<Answer>, BoxError>;
+/// Idle HTTP/1.1 connections that are kept to a server, and for how long.
+const IDLE_CONNECTIONS: usize = 4;
+const IDLE_TIME: Duration = Duration::from_secs(90);
 
 /// What makes connections to a server interchangeable.
 #[derive(Clone, PartialEq, Eq)]
@@ -99,7 +101,7 @@ pub(crate) struct Endpoint {
 pub(crate) struct Transport {
     pub(crate) counters: Arc<Counters>,
     /// The last pool that any credentials may use.
-    last: Arc<Mutex<Option<(Endpoint, Connections)>>>,
+    last: Arc<Mutex<Option<(Endpoint, Pool)>>>,
     /// Cancelled when the client goes, which ends the connections' tasks.
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -115,8 +117,8 @@ impl Transport {
     pub(crate) fn pool<E>(
         &self,
         endpoint: Option<Endpoint>,
-        make: impl FnOnce() -> Result<Connections, E>,
-    ) -> Result<Connections, E> {
+        make: impl FnOnce() -> Result<Pool, E>,
+    ) -> Result<Pool, E> {
         let mut last = self.last.lock();
         match (&*last, &endpoint) {
             (Some((same, pool)), Some(endpoint)) if same == endpoint => return Ok(pool.clone()),
@@ -132,15 +134,18 @@ impl Transport {
     }
 }
 
-/// The connections to one server; clones share them. `H` is the pool for HTTP/1.1.
+/// The connections to one server; clones share them.
 #[derive(Clone)]
-pub(crate) struct Pool<H> {
+pub(crate) struct Pool {
     shared: Arc<Shared>,
-    http1: H,
+    http1: Http1,
 }
 
+/// The connections of HTTP/1.1.
+type Http1 = legacy::Client<Http1Connector, Body>;
+
 struct Shared {
-    dial: Dial,
+    dial: Arc<Dial>,
     limits: Limits,
     transport: Transport,
     state: Mutex<State>,
@@ -212,23 +217,24 @@ impl State {
     }
 }
 
-impl<H> Pool<H> {
-    pub(crate) fn new(dial: Dial, http1: H, options: &KubeOptions, transport: &Transport) -> Self {
+impl Pool {
+    pub(crate) fn new(dial: Dial, options: &KubeOptions, transport: &Transport) -> Self {
         let count = |of: u32| usize::try_from(of).unwrap_or(usize::MAX);
         let limits =
             Limits { lasting: count(options.streams_per_connection), connections: count(options.max_connections) };
+        let dial = Arc::new(dial);
+        let http1 = legacy::Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE_TIME)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .pool_timer(TokioTimer::new())
+            .build(Http1Connector(Arc::clone(&dial)));
         let shared =
             Shared { dial, limits, transport: transport.clone(), state: Mutex::default(), changed: Notify::new() };
         Self { shared: Arc::new(shared), http1 }
     }
 }
 
-impl<H> Service<Request<Body>> for Pool<H>
-where
-    H: Service<Request<Body>, Response = Response<Incoming>> + Clone + Send + 'static,
-    H::Error: Into<BoxError>,
-    H::Future: Send,
-{
+impl Service<Request<Body>> for Pool {
     type Response = Response<Answer>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
@@ -245,16 +251,12 @@ where
 }
 
 impl Shared {
-    async fn send<H>(self: Arc<Self>, http1: H, mut request: Request<Body>) -> Result<Response<Answer>, BoxError>
-    where
-        H: Service<Request<Body>, Response = Response<Incoming>>,
-        H::Error: Into<BoxError>,
-    {
+    async fn send(self: Arc<Self>, http1: Http1, mut request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         let lasting = is_watch(request.uri());
         let mut attempts = 1;
         loop {
             let Some(mut lease) = self.lease(lasting).await? else {
-                let response = http1.oneshot(request).await.map_err(Into::into)?;
+                let response = http1.request(request).await?;
                 return Ok(response.map(|body| Answer { body, lease: None }));
             };
             match lease.send(request).await {

@@ -5,16 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What a [`KubeClient`](crate::KubeClient) and everything made from it has open and has counted since it was made.
 ///
 /// ```
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// # let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-/// #     Ok::<_, std::io::Error>(http::Response::new(kube::client::Body::empty()))
-/// # });
-/// # let client = kube::Client::new(service, "default");
-/// let client = larder_kube::KubeClient::from_client(client, "http://example", Default::default())?;
+/// # let runtime = tokio::runtime::Runtime::new().unwrap();
+/// # let _entered = runtime.enter();
+/// let client = larder_kube::KubeClient::without_credentials("http://example", Default::default())?;
 /// let stats = client.stats();
 /// assert_eq!((stats.connections_open, stats.watches_open), (0, 0));
 /// # Ok::<(), larder_kube::KubeError>(())
-/// # }).unwrap();
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

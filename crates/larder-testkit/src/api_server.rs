@@ -85,7 +85,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tls::Tls;
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpSocket;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -351,11 +352,35 @@ impl ApiServer {
         let mut listening = self.listening.lock();
         if listening.is_none() {
             let listener = socket(self.address)?.listen(1024)?;
-            let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
-            let server = Server { shared, tls, max_concurrent_streams: self.max_concurrent_streams };
-            *listening = Some(Listening::start(listener, Arc::clone(&self.shared.connections), server));
+            *listening = Some(Listening::start(listener, Arc::clone(&self.shared.connections), self.server()));
         }
         Ok(())
+    }
+
+    fn server(&self) -> Server {
+        let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
+        Server { shared, tls, max_concurrent_streams: self.max_concurrent_streams }
+    }
+
+    /// A connection without a socket, so that a test can pause tokio's time. It is cut, stalled and drained as the others are.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionRefused` during an outage.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let server = larder_testkit::api_server::ApiServer::start().await?;
+    /// let _client = server.connect_in_memory()?;
+    /// server.outage().await;
+    /// assert_eq!(server.connect_in_memory().unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn connect_in_memory(&self) -> io::Result<DuplexStream> {
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        Ok(self.listening.lock().as_ref().ok_or_else(refused)?.connect(self.server()))
     }
 
     /// Whether it listens.
@@ -402,8 +427,8 @@ struct Server {
     max_concurrent_streams: u32,
 }
 
-impl Serve<TcpStream> for Server {
-    async fn serve(self, stream: Gated<TcpStream>, connection: &Connection, streams: Streams) {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Serve<S> for Server {
+    async fn serve(self, stream: Gated<S>, connection: &Connection, streams: Streams) {
         let (number, cut) = (connection.number, connection.cut.clone());
         let service = service_fn(|request| handle(Arc::clone(&self.shared), number, cut.clone(), request));
         match &self.tls {

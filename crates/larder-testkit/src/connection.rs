@@ -14,11 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+/// How many bytes are under way in a connection in memory, in each direction.
+const IN_MEMORY: usize = 64 << 10;
 
 /// The connections that are open now.
 #[derive(Default)]
@@ -123,13 +126,23 @@ pub(crate) trait Serve<S>: Clone + Send + 'static {
 pub(crate) struct Listening {
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
+    connections: Arc<Connections>,
+    /// Serves the connections that nobody has to listen for.
+    in_memory: TaskTracker,
 }
 
 impl Listening {
     pub(crate) fn start<L: Listener>(listener: L, connections: Arc<Connections>, serve: impl Serve<L::Stream>) -> Self {
         let stop = CancellationToken::new();
-        let task = tokio::spawn(run(listener, connections, serve, stop.clone()));
-        Self { stop, task: Some(task) }
+        let task = tokio::spawn(run(listener, Arc::clone(&connections), serve, stop.clone()));
+        Self { stop, task: Some(task), connections, in_memory: TaskTracker::new() }
+    }
+
+    /// Serves a connection in memory, and returns the client's end of it.
+    pub(crate) fn connect(&self, serve: impl Serve<DuplexStream>) -> DuplexStream {
+        let (client, server) = tokio::io::duplex(IN_MEMORY);
+        self.in_memory.spawn(serve_one(server, self.connections.open(), serve));
+        client
     }
 
     /// Stops listening, cuts all connections, and returns when their tasks have ended.
@@ -139,6 +152,8 @@ impl Listening {
             // A panic in it has been reported by tokio.
             let _ = task.await;
         }
+        self.in_memory.close();
+        self.in_memory.wait().await;
     }
 }
 

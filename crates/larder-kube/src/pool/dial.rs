@@ -1,18 +1,22 @@
 //! Opens connections: the way to the server, TLS, and the first words of HTTP/2.
 
 use super::connection::{Connection, Driver, Heard, Listened, most};
-use super::route::Route;
+use super::route::{Route, Stream};
 use super::{DialError, Transport};
 use crate::options::KubeOptions;
 use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection as Connects};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::ServerName;
 use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
-use tower::ServiceExt;
+use tower::Service;
 
 /// The windows for what a server sends ahead, of a request and of a connection. They bound the memory that answers which
 /// nobody has read yet can take: 256 KiB is an object in most cases, 4 MiB some that come at once.
@@ -22,12 +26,20 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 /// How to reach a server.
 pub(crate) struct Dial {
     route: Route,
-    /// Without it HTTP/1.1 is spoken.
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<Tls>,
     uri: Uri,
     connect_timeout: Duration,
     ping_interval: Duration,
     ping_timeout: Duration,
+}
+
+/// How TLS is spoken with a server, which has a certificate for that name.
+struct Tls {
+    name: ServerName<'static>,
+    /// Lets the server choose between HTTP/2 and HTTP/1.1.
+    either: TlsConnector,
+    /// Leaves it HTTP/1.1.
+    http1: TlsConnector,
 }
 
 /// What a server was found to speak.
@@ -37,16 +49,21 @@ pub(super) enum Dialed {
 }
 
 impl Dial {
-    /// `tls` without protocols in it, which are set here, and the name that the server's certificate must have.
+    /// `tls` without protocols in it, which are set here, and the name that the server's certificate must have. Without it
+    /// HTTP/1.1 is spoken.
     pub(crate) fn new(
         route: Route,
         tls: Option<(rustls::ClientConfig, ServerName<'static>)>,
         uri: Uri,
         options: &KubeOptions,
     ) -> Self {
-        let tls = tls.map(|(mut config, name)| {
-            config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-            (TlsConnector::from(Arc::new(config)), name)
+        let tls = tls.map(|(config, name)| {
+            let speaking = |protocols: &[&[u8]]| {
+                let mut config = config.clone();
+                config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+                TlsConnector::from(Arc::new(config))
+            };
+            Tls { name, either: speaking(&[b"h2", b"http/1.1"]), http1: speaking(&[b"http/1.1"]) }
         });
         let ping_timeout = options.dead_link_timeout.saturating_sub(options.ping_interval);
         let (connect_timeout, ping_interval) = (options.connect_timeout, options.ping_interval);
@@ -58,22 +75,37 @@ impl Dial {
     }
 
     pub(super) async fn dial(&self, transport: &Transport) -> Result<Dialed, DialError> {
+        self.in_time(self.try_dial(transport)).await
+    }
+
+    /// A stream on which HTTP/1.1 is spoken.
+    async fn dial_http1(&self) -> Result<Stream, DialError> {
+        self.in_time(async {
+            let stream = self.route.open(&self.uri).await.map_err(DialError::new)?;
+            let Some(tls) = &self.tls else { return Ok(stream) };
+            let stream = tls.http1.connect(tls.name.clone(), stream).await.map_err(DialError::new)?;
+            Ok(Box::new(stream) as Stream)
+        })
+        .await
+    }
+
+    async fn in_time<T>(&self, dial: impl Future<Output = Result<T, DialError>>) -> Result<T, DialError> {
         let late = |_| {
             let problem = format!("no connection within {:?}", self.connect_timeout);
             DialError::new(io::Error::new(io::ErrorKind::TimedOut, problem))
         };
-        tokio::time::timeout(self.connect_timeout, self.try_dial(transport)).await.map_err(late)?
+        tokio::time::timeout(self.connect_timeout, dial).await.map_err(late)?
     }
 
     async fn try_dial(&self, transport: &Transport) -> Result<Dialed, DialError> {
-        let Some((tls, name)) = &self.tls else { return Ok(Dialed::Http1) };
-        let link = self.route.clone().oneshot(self.uri.clone()).await.map_err(DialError::new)?;
-        let socket = tls.connect(name.clone(), TokioIo::new(link)).await.map_err(DialError::new)?;
-        if socket.get_ref().1.alpn_protocol() != Some(b"h2") {
+        let Some(tls) = &self.tls else { return Ok(Dialed::Http1) };
+        let stream = self.route.open(&self.uri).await.map_err(DialError::new)?;
+        let stream = tls.either.connect(tls.name.clone(), stream).await.map_err(DialError::new)?;
+        if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Ok(Dialed::Http1);
         }
         let heard = Arc::new(Heard::new());
-        let io = TokioIo::new(Listened::new(Box::new(socket), Arc::clone(&heard)));
+        let io = TokioIo::new(Listened::new(Box::new(stream), Arc::clone(&heard)));
         let mut builder = hyper::client::conn::http2::Builder::new(Tasks(transport.clone()));
         builder
             .timer(TokioTimer::new())
@@ -115,5 +147,66 @@ where
         self.0.spawn(async move {
             future.await;
         });
+    }
+}
+
+/// Opens connections for hyper-util's pool of HTTP/1.1.
+#[derive(Clone)]
+pub(super) struct Http1Connector(pub(super) Arc<Dial>);
+
+impl Service<Uri> for Http1Connector {
+    type Response = TokioIo<Http1Stream>;
+    type Error = DialError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, DialError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// A pool knows one server, so the address is the one that it was made for.
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let dial = Arc::clone(&self.0);
+        Box::pin(async move { Ok(TokioIo::new(Http1Stream(dial.dial_http1().await?))) })
+    }
+}
+
+/// A stream of that pool.
+pub(super) struct Http1Stream(Stream);
+
+impl Connects for Http1Stream {
+    fn connected(&self) -> Connected {
+        Connected::new()
+    }
+}
+
+impl AsyncRead for Http1Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Http1Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }

@@ -1,8 +1,9 @@
-//! The way to a server: TCP to it, or a tunnel through a proxy, which goes on as if it were TCP.
+//! The way to a server: a stream to it, or a tunnel through a proxy, which goes on as if it were one.
 //!
 //! HTTP proxies are asked by CONNECT with hyper's own client: hyper-util's `Tunnel` does not tell what the proxy answered
 //! otherwise. Those that speak TLS are trusted as the server is, as by client-go.
 
+use crate::connector::{ByteStream, Connector};
 use crate::proxy::{Credentials, Proxy, host_and_port};
 use bytes::Bytes;
 use http::header::{HOST, PROXY_AUTHORIZATION, USER_AGENT};
@@ -10,17 +11,15 @@ use http::uri::Authority;
 use http::{Request, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::client::conn::http1;
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::SocksV5;
 use hyper_util::rt::TokioIo;
-use std::future::{Future, ready};
+use rustls::pki_types::ServerName;
+use std::future::ready;
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use tower::{BoxError, Service, ServiceExt, service_fn};
+use tokio_rustls::TlsConnector;
+use tower::{BoxError, Service, service_fn};
 
 /// How larder calls itself.
 pub(crate) const AGENT: &str = concat!("larder/", env!("CARGO_PKG_VERSION"));
@@ -28,22 +27,20 @@ pub(crate) const AGENT: &str = concat!("larder/", env!("CARGO_PKG_VERSION"));
 /// The most that a proxy's answer is read of.
 const ANSWER: usize = 16 << 10;
 
-/// What leads to a server: TCP, or TLS to a proxy.
-pub(crate) type Link = MaybeHttpsStream<TokioIo<TcpStream>>;
+/// A stream to a server.
+pub(super) type Stream = Box<dyn ByteStream>;
 
-/// How links to servers are opened.
-#[derive(Clone)]
+/// How streams to a server are opened.
 pub(crate) struct Route {
-    tcp: HttpConnector,
+    connector: Arc<dyn Connector>,
     via: Option<Via>,
 }
 
 /// A proxy, and how to reach it.
-#[derive(Clone)]
 pub(crate) struct Via {
     pub(crate) proxy: Proxy,
     /// For a proxy that speaks TLS, with whom the server's clients trust.
-    pub(crate) connector: HttpsConnector<HttpConnector>,
+    pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
     /// The longest that a tunnel may take to open.
     pub(crate) timeout: Duration,
 }
@@ -72,54 +69,47 @@ enum NoTunnel {
 }
 
 impl Route {
-    pub(crate) fn new(tcp: HttpConnector, via: Option<Via>) -> Self {
-        Self { tcp, via }
-    }
-}
-
-impl Service<Uri> for Route {
-    type Response = Link;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Link, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Connectors are waited for as a part of the connection.
-        Poll::Ready(Ok(()))
+    pub(crate) fn new(connector: Arc<dyn Connector>, via: Option<Via>) -> Self {
+        Self { connector, via }
     }
 
-    fn call(&mut self, server: Uri) -> Self::Future {
-        let Self { tcp, via } = self.clone();
-        Box::pin(async move {
-            let Some(via) = via else { return Ok(tcp.oneshot(server).await?.into()) };
-            let timeout = via.timeout;
-            let link = tokio::time::timeout(timeout, via.open(tcp, &server)).await;
-            Ok(link.unwrap_or(Err(NoTunnel::Late(timeout)))?)
-        })
+    pub(super) async fn open(&self, server: &Uri) -> Result<Stream, BoxError> {
+        let server = authority(server).ok_or(NoTunnel::NoServer)?;
+        let Some(via) = &self.via else { return Ok(self.connector.connect(&server).await?) };
+        let link = tokio::time::timeout(via.timeout, via.open(&*self.connector, server)).await;
+        Ok(link.unwrap_or(Err(NoTunnel::Late(via.timeout)))?)
     }
 }
 
 impl Via {
-    async fn open(self, tcp: HttpConnector, server: &Uri) -> Result<Link, NoTunnel> {
-        let server = host_and_port(server).and_then(|(host, port)| format!("{host}:{port}").parse().ok());
-        let server: Authority = server.ok_or(NoTunnel::NoServer)?;
-        let address = self.proxy.address().clone();
+    async fn open(&self, connector: &dyn Connector, server: Authority) -> Result<Stream, NoTunnel> {
+        let unreached = |error: io::Error| NoTunnel::Unreached(error.into());
+        let address = authority(self.proxy.address()).ok_or(NoTunnel::NoServer)?;
+        let stream = connector.connect(&address).await.map_err(unreached)?;
         if self.proxy.is_socks() {
-            let tcp = tcp.oneshot(address).await.map_err(|error| NoTunnel::Unreached(error.into()))?;
-            return greet(tcp, server, &self.proxy).await.map(Link::from);
+            return greet(stream, server, &self.proxy).await;
         }
-        let link = self.connector.oneshot(address).await.map_err(NoTunnel::Unreached)?;
-        connect(link, server, self.proxy.credentials()).await
+        let stream = match &self.tls {
+            Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await.map_err(unreached)?),
+            None => stream,
+        };
+        connect(stream, server, self.proxy.credentials()).await
     }
 }
 
+/// A server's host and port.
+fn authority(server: &Uri) -> Option<Authority> {
+    host_and_port(server).and_then(|(host, port)| format!("{host}:{port}").parse().ok())
+}
+
 /// A tunnel through an HTTP proxy.
-async fn connect(link: Link, server: Authority, credentials: &Credentials) -> Result<Link, NoTunnel> {
+async fn connect(stream: Stream, server: Authority, credentials: &Credentials) -> Result<Stream, NoTunnel> {
     let mut request = Request::connect(server.as_str()).header(HOST, server.as_str()).header(USER_AGENT, AGENT);
     if let Credentials::Basic(basic) = credentials {
         request = request.header(PROXY_AUTHORIZATION, basic);
     }
     let request = request.body(Empty::<Bytes>::new()).map_err(|_| NoTunnel::NoServer)?;
-    let (mut sender, connection) = http1::Builder::new().max_buf_size(ANSWER).handshake(link).await?;
+    let (mut sender, connection) = http1::Builder::new().max_buf_size(ANSWER).handshake(TokioIo::new(stream)).await?;
     let answered = async move {
         match (sender.send_request(request).await?.status(), credentials) {
             (status, _) if status.is_success() => Ok(()),
@@ -131,13 +121,13 @@ async fn connect(link: Link, server: Authority, credentials: &Credentials) -> Re
     let handed_over = async move { Ok(connection.without_shutdown().await?) };
     // A server says nothing before its client, so nothing of it has been read with the answer.
     let ((), parts) = tokio::try_join!(answered, handed_over)?;
-    Ok(parts.io)
+    Ok(parts.io.into_inner())
 }
 
-/// A tunnel through a SOCKS5 proxy, over a connection to it.
-async fn greet(tcp: TokioIo<TcpStream>, server: Authority, proxy: &Proxy) -> Result<TokioIo<TcpStream>, NoTunnel> {
-    let mut tcp = Some(tcp);
-    let handed_in = service_fn(move |_| ready(tcp.take().ok_or(io::Error::from(io::ErrorKind::NotConnected))));
+/// A tunnel through a SOCKS5 proxy, over a stream to it.
+async fn greet(stream: Stream, server: Authority, proxy: &Proxy) -> Result<Stream, NoTunnel> {
+    let mut stream = Some(TokioIo::new(stream));
+    let handed_in = service_fn(move |_| ready(stream.take().ok_or(io::Error::from(io::ErrorKind::NotConnected))));
     let mut socks = SocksV5::new(proxy.address().clone(), handed_in);
     let refused = match proxy.credentials() {
         Credentials::User(user, password) => {
@@ -146,7 +136,7 @@ async fn greet(tcp: TokioIo<TcpStream>, server: Authority, proxy: &Proxy) -> Res
         }
         _ => NoTunnel::SocksWithout,
     };
-    socks.call(server.into()).await.map_err(|error| refused(error.into()))
+    socks.call(server.into()).await.map(TokioIo::into_inner).map_err(|error| refused(error.into()))
 }
 
 fn hint(status: StatusCode) -> &'static str {

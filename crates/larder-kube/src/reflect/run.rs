@@ -422,7 +422,7 @@ impl Run {
     /// What was learnt of the server, for the log and for those who come next.
     fn answered(&self) {
         if self.shared.away.swap(false, Ordering::Relaxed) {
-            tracing::info!(server = self.shared.client.server(), "the API server answers again");
+            tracing::info!(server = &*self.shared.client.server(), "the API server answers again");
         }
     }
 

@@ -158,7 +158,7 @@ async fn the_token_of_the_kubeconfig_is_sent() {
     let (address, _serving) = server.serve().await;
     let folder = TempDir::new().unwrap();
     let client = connect(&kubeconfig(&folder, &format!("server: 'http://{address}'"), "token: good")).await.unwrap();
-    assert_eq!(client.server(), format!("http://{address}"));
+    assert_eq!(*client.server(), format!("http://{address}"));
     assert_eq!(read(&client).await.unwrap(), "7");
 }
 

@@ -1,18 +1,23 @@
-//! A server that gives the answers that a test has put down for it, and remembers what it was asked.
+//! A server that gives the answers that a test has put down for it, and remembers what it was asked. It speaks HTTP/1.1 over
+//! streams in memory.
 
 use axum::body::Body;
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{Request, Response};
-use larder_kube::{KubeClient, KubeOptions};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use larder_kube::{ByteStream, Connecting, Connector, KubeClient, KubeOptions};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tower::{ServiceExt, service_fn};
 
 /// What stands in every Secret of the tests, and in no message.
 pub(crate) const SECRET: &str = "c2VudGluZWw=";
@@ -132,13 +137,11 @@ impl Fake {
     }
 
     pub(crate) fn client(&self, options: KubeOptions) -> KubeClient {
-        let fake = self.clone();
-        let service = service_fn(move |request: Request<kube::client::Body>| fake.clone().answer(request));
-        KubeClient::from_client(kube::Client::new(service.boxed(), "default"), "http://fake", options)
-            .expect("the options are valid")
+        let options = KubeOptions { connector: Some(Arc::new(self.clone())), ..options };
+        KubeClient::without_credentials("http://fake", options).expect("the options are valid")
     }
 
-    async fn answer(self, request: Request<kube::client::Body>) -> Result<Response<Body>, io::Error> {
+    async fn answer(self, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
         let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
         let next = self.answers.lock().pop_front().or_else(|| self.always.map(|always| always(&path)));
         self.asked.lock().push(Asked { path, at: Instant::now() });
@@ -157,6 +160,22 @@ impl Fake {
             Answer::Hang => std::future::pending().await,
             Answer::Break => Err(io::Error::other("connection refused")),
         }
+    }
+}
+
+impl Connector for Fake {
+    fn connect(&self, _: &Authority) -> Connecting {
+        let (client, server) = tokio::io::duplex(64 << 10);
+        let fake = self.clone();
+        let service = service_fn(move |request| fake.clone().answer(request));
+        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(server), service));
+        Box::pin(async move { Ok(Box::new(client) as Box<dyn ByteStream>) })
+    }
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fake")
     }
 }
 

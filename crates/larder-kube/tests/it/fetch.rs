@@ -100,7 +100,9 @@ async fn a_connection_that_breaks_is_an_error_of_transport() {
     let (feed, answer) = crate::fake::Feed::new();
     feed.text("{\"kind\":\"Sec").await;
     feed.cut().await;
-    for (answer, says) in [(Answer::Break, "connection refused"), (answer, "the answer broke off")] {
+    for (answer, says) in
+        [(Answer::Break, "connection closed before message completed"), (answer, "the answer broke off")]
+    {
         let error = one(answer).await.unwrap_err();
         assert_eq!(error.class(), "unreachable");
         assert!(error.to_string().contains(says), "{error}");

@@ -9,6 +9,7 @@
 //! - `server`: the simulated server, with TLS and HTTP/2, in real time.
 //! - `faults`: reflectors against the simulated server, through everything that goes wrong.
 //! - `pool`: many watches and reads over few connections.
+//! - `in_memory`: the simulated server over streams in memory, in paused time: TLS, HTTP/2, frozen and cut connections.
 //! - `connect`: kubeconfigs, TLS and credentials, over real sockets.
 //! - `proxy`: the simulated server behind proxies.
 
@@ -16,6 +17,7 @@ mod connect;
 mod fake;
 mod faults;
 mod fetch;
+mod in_memory;
 mod node_check;
 mod pool;
 mod proxy;

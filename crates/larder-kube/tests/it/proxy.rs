@@ -99,7 +99,7 @@ async fn a_proxy_of_each_kind_leads_to_the_server_and_is_shown_what_its_url_says
         read(&client, "tls").await.unwrap();
         let server = "kubernetes.default.svc:6443";
         assert_eq!(proxy.asked(), [asked(server, None), asked(server, Some(shown))], "{speaks:?}");
-        assert_eq!(client.server(), format!("{SERVER} through the proxy {}", proxy.url()));
+        assert_eq!(*client.server(), format!("{SERVER} through the proxy {}", proxy.url()));
     }
     assert!(behind.server.requests().iter().all(|request| request.http2));
 }
@@ -284,11 +284,11 @@ async fn the_environment_names_the_proxy_where_the_kubeconfig_names_none() {
     assert_eq!(proxy.asked().len(), 2);
     // Without it: by NO_PROXY, and on loopback in any case.
     let options = environment(&[("HTTPS_PROXY", &url), ("NO_PROXY", ".default.svc:6443")]);
-    assert_eq!(connect(&behind.kubeconfig(SERVER, None), options).await.unwrap().server(), SERVER);
+    assert_eq!(connect(&behind.kubeconfig(SERVER, None), options).await.unwrap().server().as_ref(), SERVER);
     let options = environment(&[("HTTPS_PROXY", &url)]);
     let client = connect(&behind.kubeconfig(behind.server.url(), None), options).await.unwrap();
     read(&client, "tls").await.unwrap();
-    assert_eq!((client.server(), proxy.asked().len()), (behind.server.url(), 2));
+    assert_eq!((client.server().as_ref(), proxy.asked().len()), (behind.server.url(), 2));
 }
 
 #[tokio::test]

@@ -136,7 +136,7 @@ impl Node {
 
     fn source_reports(&self) -> Vec<SourceReport> {
         let from = match &self.from {
-            From::Kube(client, _) => client.server().to_owned(),
+            From::Kube(client, _) => client.server().to_string(),
             From::Manifests { reader, .. } => reader.folder().display().to_string(),
         };
         let mut sources = vec![self.source_report("pods", &from, &self.pods)];

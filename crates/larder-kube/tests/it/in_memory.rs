@@ -1,0 +1,136 @@
+//! The simulated server over streams in memory, in paused time: TLS, HTTP/2 and its PINGs, frozen peers, cut connections.
+
+use crate::fake::{until, within};
+use crate::pool::{read, watch};
+use http::uri::Authority;
+use larder_kube::{ByteStream, Connecting, Connector, KubeClient, KubeOptions};
+use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault};
+use larder_testkit::objects::{node, secret};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+/// Connects to a simulated server, whatever host is asked for.
+pub(crate) struct InMemory {
+    pub(crate) server: Arc<ApiServer>,
+    /// Whether connecting takes for ever.
+    pub(crate) unreachable: AtomicBool,
+    pub(crate) attempts: AtomicU64,
+}
+
+impl InMemory {
+    /// A connector to a server that speaks TLS and has the Secret `shop/tls`.
+    pub(crate) async fn start() -> Arc<Self> {
+        let server = ApiServer::start_with(ApiServerOptions { tls: true, ..Default::default() }).await.unwrap();
+        server.store().create(secret("shop", "tls", &[])).unwrap();
+        Arc::new(Self { server: Arc::new(server), unreachable: AtomicBool::default(), attempts: AtomicU64::default() })
+    }
+
+    /// A client whose connections all come from here.
+    pub(crate) async fn client(self: &Arc<Self>, options: KubeOptions) -> KubeClient {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("kubeconfig");
+        self.server.write_kubeconfig(&path, self.server.admin_token()).unwrap();
+        let options = KubeOptions { connector: Some(Arc::clone(self) as Arc<dyn Connector>), ..options };
+        KubeClient::from_kubeconfig(&path, None, options).await.unwrap()
+    }
+}
+
+impl Connector for InMemory {
+    fn connect(&self, _: &Authority) -> Connecting {
+        self.attempts.fetch_add(1, Ordering::Relaxed);
+        let (server, unreachable) = (Arc::clone(&self.server), self.unreachable.load(Ordering::Relaxed));
+        Box::pin(async move {
+            if unreachable {
+                std::future::pending::<io::Result<()>>().await?;
+            }
+            Ok(Box::new(server.connect_in_memory()?) as Box<dyn ByteStream>)
+        })
+    }
+}
+
+impl fmt::Debug for InMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InMemory")
+    }
+}
+
+#[tokio::test]
+async fn requests_share_a_connection_of_tls_and_http2_without_a_socket() {
+    let memory = InMemory::start().await;
+    let client = memory.client(KubeOptions::default()).await;
+    tokio::time::pause();
+    for _ in 0..3 {
+        read(&client, "tls").await.unwrap();
+    }
+    assert!(memory.server.requests().iter().all(|request| request.http2));
+    assert_eq!((client.stats().connections_open, memory.attempts.load(Ordering::Relaxed)), (1, 1));
+}
+
+/// With the defaults: a PING after 5 s of silence, and 25 s for its answer.
+#[tokio::test]
+async fn a_frozen_server_is_given_up_after_the_time_for_a_dead_link() {
+    let memory = InMemory::start().await;
+    let client = memory.client(KubeOptions::default()).await;
+    tokio::time::pause();
+    let watched = watch(&client, "n1");
+    until(|| watched.reader.status().watches == 1).await;
+    let begun = Instant::now();
+    memory.server.stall_connections(true);
+    until(|| client.stats().pings_lost == 1).await;
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(25) && took <= Duration::from_secs(31), "{took:?}");
+    memory.server.store().create(node("n1")).unwrap();
+    until(|| watched.reader.node().is_some()).await;
+    assert_eq!(memory.server.counts().connections_accepted, 2);
+}
+
+#[tokio::test]
+async fn a_quiet_connection_that_answers_pings_lasts() {
+    let memory = InMemory::start().await;
+    let client = memory.client(KubeOptions::default()).await;
+    tokio::time::pause();
+    let watched = watch(&client, "n1");
+    until(|| watched.reader.status().watches == 1).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let stats = client.stats();
+    assert_eq!((stats.pings_lost, stats.connections_opened), (0, 1), "{stats:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_given_up_in_time_for_all_who_wait() {
+    let memory = InMemory::start().await;
+    let options = KubeOptions { connect_timeout: Duration::from_secs(3), ..KubeOptions::default() };
+    let client = memory.client(options).await;
+    tokio::time::pause();
+    memory.unreachable.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    let reads = futures_util::future::join_all((0..50).map(|_| read(&client, "tls")));
+    for read in within(reads).await {
+        let told = read.unwrap_err().to_string();
+        assert!(told.ends_with("no connection within 3s"), "{told}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(memory.attempts.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_cut_connection_fails_what_is_under_way_and_the_next_read_has_another() {
+    let memory = InMemory::start().await;
+    let client = memory.client(KubeOptions::default()).await;
+    tokio::time::pause();
+    memory.server.inject(Fault::hang().times(1));
+    let hanging = tokio::spawn({
+        let client = client.clone();
+        async move { read(&client, "tls").await }
+    });
+    until(|| client.stats().streams_open == 1).await;
+    memory.server.cut_connections();
+    assert!(within(hanging).await.unwrap().unwrap_err().is_unreached());
+    read(&client, "tls").await.unwrap();
+    assert_eq!(client.stats().connections_opened, 2);
+}
