@@ -103,7 +103,7 @@ fn get_fresh(bencher: Bencher, objects: usize) {
     let store = store();
     let names: Vec<(String, String)> = (0..objects).map(|n| (namespace(n), format!("secret-{n:05}"))).collect();
     for (namespace, name) in &names {
-        store.add_reference(namespace, name, "uid");
+        store.add_references(namespace, &[name], "uid").run();
         assert!(now(store.get(namespace, name)), "the source answers at once");
     }
     bencher.bench(|| {
@@ -116,7 +116,7 @@ fn get_fresh(bencher: Bencher, objects: usize) {
 #[divan::bench(sample_size = 1_000)]
 fn get_absent(bencher: Bencher) {
     let store = store();
-    store.add_reference("team", "absent", "uid");
+    store.add_references("team", &["absent"], "uid").run();
     bencher.bench(|| now(store.get("team", "absent")));
 }
 

@@ -29,7 +29,7 @@
 //! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
 
 use crate::copies::{Copies, Polling, Rules};
-use crate::{Fetch, GetError, ObjectStatus, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats};
+use crate::{Effects, Fetch, GetError, ObjectStatus, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// let minute = 60_000_000_000;
 /// let store = AutoStore::new(fetch, Constant, clock.clone(), DefaultTtl, minute, AutoOptions::default());
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// store.add_reference("shop", "db", "0b5c");
+/// store.add_references("shop", &["db"], "0b5c").run();
 /// store.get("shop", "db").await.unwrap();
 /// assert_eq!(store.snapshot()[0].kept, Kept::Polled);
 /// // It is read again and again.
@@ -193,20 +193,12 @@ where
     type Object = F::Object;
     type Error = F::Error;
 
-    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
-        self.copies.add_references(namespace, std::iter::once(name), uid);
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        self.copies.add_references(namespace, names, uid)
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
-        self.copies.delete_references(namespace, std::iter::once(name), uid);
-    }
-
-    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        self.copies.add_references(namespace, names, uid);
-    }
-
-    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        self.copies.delete_references(namespace, names, uid);
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        self.copies.delete_references(namespace, names, uid)
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {

@@ -15,10 +15,12 @@ mod namespaces;
 mod published;
 mod read;
 
+use crate::effects::Panics;
 use crate::shared_map::SharedMap;
 use crate::sync::{AtomicI64, Mutex};
 use crate::{
-    Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, Read, Reflect, ReflectorSink, WatchOptions, WatchStats,
+    Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, Read, Reflect, ReflectorSink, WatchOptions,
+    WatchStats,
 };
 use copy::{Known, Moment, Stamp};
 use foldhash::fast::RandomState;
@@ -137,6 +139,16 @@ impl<O, H> After<O, H> {
             starts: Vec::new(),
         }
     }
+
+    const fn is_empty(&self) -> bool {
+        let Self { objects, records, handles, wakers, dropped_wakers, starts } = self;
+        objects.is_empty()
+            && records.is_empty()
+            && handles.is_empty()
+            && wakers.is_empty()
+            && dropped_wakers.is_empty()
+            && starts.is_empty()
+    }
 }
 
 impl<F, R, C, P> Copies<F, R, C, P>
@@ -182,25 +194,41 @@ where
         result
     }
 
+    /// As [`change`](Self::change), and leaves to the caller when to do what follows.
+    fn change_references(
+        &self,
+        namespace: &str,
+        change: impl FnOnce(&mut ShardOf<F, R>, &mut AfterOf<F, R>),
+    ) -> Effects<'_> {
+        let mut after = After::new();
+        change(&mut self.shard(namespace).lock(), &mut after);
+        if after.is_empty() { Effects::none() } else { Effects::new(move || self.finish(after)) }
+    }
+
     fn finish(&self, after: AfterOf<F, R>) {
         let After { objects, records, handles, wakers, dropped_wakers, starts } = after;
-        drop((objects, records, handles, dropped_wakers));
-        wakers.into_iter().for_each(Waker::wake);
+        let mut panics = Panics::default();
+        panics.drop_each(objects);
+        panics.drop_each(records);
+        panics.drop_each(handles);
+        panics.drop_each(dropped_wakers);
+        panics.wake_each(wakers);
         for start in starts {
-            self.start(start);
+            panics.catch(|| self.start(start));
         }
+        panics.resume();
     }
 
     fn moment(&self, shard: &mut ShardOf<F, R>) -> Moment {
         Moment { stamp: shard.next_stamp(), at: self.clock.now() }
     }
 
-    pub(crate) fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        self.change(namespace, |shard, after| {
+    pub(crate) fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        self.change_references(namespace, |shard, after| {
             for name in names {
                 self.add_reference(shard, after, ObjectKey::new(namespace, name), uid);
             }
-        });
+        })
     }
 
     fn add_reference(&self, shard: &mut ShardOf<F, R>, after: &mut AfterOf<F, R>, key: ObjectKey, uid: &str) {
@@ -259,8 +287,8 @@ where
         });
     }
 
-    pub(crate) fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        self.change(namespace, |shard, after| {
+    pub(crate) fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        self.change_references(namespace, |shard, after| {
             for name in names {
                 let key = ObjectKey::new(namespace, name);
                 if !shard.items.get_mut(&key).is_some_and(|item| item.delete_reference(uid)) {
@@ -275,7 +303,7 @@ where
                     Namespace::let_go(&mut shard.namespaces, namespace, after);
                 }
             }
-        });
+        })
     }
 
     pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {

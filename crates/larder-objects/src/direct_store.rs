@@ -25,8 +25,8 @@
 
 use crate::sync::Mutex;
 use crate::{
-    Fetch, FetchError, FreshState, Freshness, GetError, Kept, ObjectKey, ObjectState, ObjectStatus, Read, ReadKind,
-    Store,
+    Effects, Fetch, FetchError, FreshState, Freshness, GetError, Kept, ObjectKey, ObjectState, ObjectStatus, Read,
+    ReadKind, Store,
 };
 use larder_clock::Clock;
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ use std::sync::Arc;
 /// let store = DirectStore::new(server, MonotonicClock::new());
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// assert!(store.get("shop", "db").await.unwrap_err().is_not_registered());
-/// store.add_reference("shop", "db", "0b5c");
+/// store.add_references("shop", &["db"], "0b5c").run();
 /// assert!(store.get("shop", "db").await.unwrap().freshness.is_fresh());
 /// # });
 /// ```
@@ -83,19 +83,26 @@ impl<F: Fetch, C: Clock> Store for DirectStore<F, C> {
     type Object = F::Object;
     type Error = F::Error;
 
-    fn add_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        *self.references.lock().entry(ObjectKey::new(namespace, name)).or_default() += 1;
+    fn add_references(&self, namespace: &str, names: &[&str], _uid: &str) -> Effects<'_> {
+        let mut references = self.references.lock();
+        for name in names {
+            *references.entry(ObjectKey::new(namespace, name)).or_default() += 1;
+        }
+        Effects::none()
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        let key = ObjectKey::new(namespace, name);
+    fn delete_references(&self, namespace: &str, names: &[&str], _uid: &str) -> Effects<'_> {
         let mut references = self.references.lock();
-        if let Some(count) = references.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                references.remove(&key);
+        for name in names {
+            let key = ObjectKey::new(namespace, name);
+            if let Some(count) = references.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    references.remove(&key);
+                }
             }
         }
+        Effects::none()
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {

@@ -64,12 +64,12 @@
 //! let store = TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 60_000_000_000);
 //! assert!(store.get("shop", "db-password").await.unwrap_err().is_not_registered());
 //!
-//! store.add_reference("shop", "db-password", "0b5c");
+//! store.add_references("shop", &["db-password"], "0b5c").run();
 //! let read = store.get("shop", "db-password").await.unwrap();
 //! assert_eq!(read.object.resource_version(), "7");
 //! assert!(read.freshness.is_fresh());
 //!
-//! store.add_reference("shop", "db-pasword", "0b5c");
+//! store.add_references("shop", &["db-pasword"], "0b5c").run();
 //! assert!(store.get("shop", "db-pasword").await.unwrap_err().is_not_found());
 //! # });
 //! ```
@@ -77,6 +77,7 @@
 mod auto_store;
 mod copies;
 mod direct_store;
+mod effects;
 mod error;
 mod freshness;
 mod key;
@@ -94,6 +95,7 @@ mod watch_store;
 
 pub use auto_store::{AutoOptions, AutoStore};
 pub use direct_store::DirectStore;
+pub use effects::Effects;
 pub use error::GetError;
 pub use freshness::{FreshState, Freshness, Read, Source, StaleReason};
 pub use key::ObjectKey;

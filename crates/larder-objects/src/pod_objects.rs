@@ -16,16 +16,17 @@
 //!
 //! # Locks
 //!
-//! One of this module, then the store's. Of one pod, registrations and removals happen one after another.
+//! One of this module, then the store's: of one pod, registrations and removals happen one after another. Foreign code runs
+//! under neither: what the store returns as [`Effects`] runs once both are released, and `visit` is called with copies.
 
 mod record;
 
 use crate::key::hash_parts;
 use crate::sync::Mutex;
-use crate::{GetError, PodIdentity, Read, Reference, References, Store};
+use crate::{Effects, GetError, PodIdentity, Read, Reference, References, Store};
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use record::{Names, Record};
+use record::{Record, References as Registered};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 
@@ -106,25 +107,27 @@ impl<S: Store, R> PodObjects<S, R> {
         R: References<P>,
     {
         let identity = self.references.identity(pod);
-        let mut names = Names::new();
+        let mut names = Registered::new();
         self.references.visit(pod, |reference| names.push(reference));
         record::normalize(&mut names);
 
         let new = Record::new(identity, &names);
         let hash = self.hash(identity);
         let mut pods = self.shard(hash).lock();
-        match pods.find_mut(hash, |record| record.is(identity)) {
-            Some(record) if *record == new => {}
+        let effects = match pods.find_mut(hash, |record| record.is(identity)) {
+            Some(record) if *record == new => Effects::none(),
             Some(record) => {
                 let before = std::mem::replace(record, new);
-                self.add(identity, record::missing(names.iter().copied(), before.references()));
-                self.delete(identity, record::missing(before.references(), names.iter().copied()));
+                let added = self.add(identity, record::missing(names.iter().copied(), before.references()));
+                added.and(self.delete(identity, record::missing(before.references(), names.iter().copied())))
             }
             None => {
-                self.add(identity, names.iter().copied());
                 pods.insert_unique(hash, new, |record| self.hash(record.identity()));
+                self.add(identity, names.iter().copied())
             }
-        }
+        };
+        drop(pods);
+        effects.run();
     }
 
     /// Drops the references of a pod, as it was last registered.
@@ -141,7 +144,9 @@ impl<S: Store, R> PodObjects<S, R> {
         let mut pods = self.shard(hash).lock();
         let Ok(found) = pods.find_entry(hash, |record| record.is(pod)) else { return };
         let (record, _) = found.remove();
-        self.delete(pod, record.references());
+        let effects = self.delete(pod, record.references());
+        drop(pods);
+        effects.run();
     }
 
     /// Reads an object that a registered pod refers to.
@@ -175,31 +180,30 @@ impl<S: Store, R> PodObjects<S, R> {
 
     /// Calls `visit` with each name that a registered pod refers to, in the order of names; not at all if it is not
     /// registered. A name is optional here if every reference of the pod to it is.
-    ///
-    /// `visit` runs under a lock and must not call this manager.
     pub fn for_each_reference(&self, pod: PodIdentity<'_>, visit: impl FnMut(Reference<'_>)) {
         let hash = self.hash(pod);
-        let pods = self.shard(hash).lock();
-        if let Some(record) = pods.find(hash, |record| record.is(pod)) {
+        let found = self.shard(hash).lock().find(hash, |record| record.is(pod)).cloned();
+        if let Some(record) = found {
             record.references().for_each(visit);
         }
     }
 
     /// Calls `visit` with each registered pod, in no particular order.
-    ///
-    /// `visit` runs under a lock and must not call this manager.
     pub fn for_each_pod(&self, mut visit: impl FnMut(PodIdentity<'_>)) {
         for shard in &self.shards {
-            shard.lock().iter().for_each(|record| visit(record.identity()));
+            let pods: Vec<Record> = shard.lock().iter().cloned().collect();
+            for record in &pods {
+                visit(record.identity());
+            }
         }
     }
 
-    fn add<'r>(&self, pod: PodIdentity<'_>, references: impl Iterator<Item = Reference<'r>>) {
-        self.store.add_references(pod.namespace, references.map(|reference| reference.name), pod.uid);
+    fn add<'r>(&self, pod: PodIdentity<'_>, references: impl Iterator<Item = Reference<'r>>) -> Effects<'_> {
+        self.store.add_references(pod.namespace, &record::names(references), pod.uid)
     }
 
-    fn delete<'r>(&self, pod: PodIdentity<'_>, references: impl Iterator<Item = Reference<'r>>) {
-        self.store.delete_references(pod.namespace, references.map(|reference| reference.name), pod.uid);
+    fn delete<'r>(&self, pod: PodIdentity<'_>, references: impl Iterator<Item = Reference<'r>>) -> Effects<'_> {
+        self.store.delete_references(pod.namespace, &record::names(references), pod.uid)
     }
 
     fn hash(&self, pod: PodIdentity<'_>) -> u64 {

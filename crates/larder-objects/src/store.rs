@@ -1,6 +1,6 @@
 //! What every strategy offers: reference counts, and reads of what is referenced.
 
-use crate::{FetchError, Freshness, GetError, Object, ObjectKey, Read};
+use crate::{Effects, FetchError, Freshness, GetError, Object, ObjectKey, Read};
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// # let server = larder_objects::fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, 60_000_000_000);
-/// store.add_reference("shop", "db-password", "0b5c");
+/// store.add_references("shop", &["db-password"], "0b5c").run();
 /// assert!(is_there(&store, "db-password").await);
 /// assert_eq!(store.references("shop", "db-password"), 1);
 /// assert!(!is_there(&store, "db-login").await);
@@ -47,21 +47,17 @@ pub trait Store: Send + Sync + 'static {
     /// Why a fetch of it failed.
     type Error: FetchError;
 
-    /// Counts one more reference to the object, from the pod with that UID. Never waits for a fetch.
-    fn add_reference(&self, namespace: &str, name: &str, uid: &str);
+    /// Counts one more reference to each of these objects of a namespace, from the pod with that UID. Never waits for a
+    /// fetch.
+    ///
+    /// Reads see the references when this returns. The caller runs the [`Effects`], where it holds no lock.
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_>;
 
-    /// Takes back one reference; with the last one the object is dropped. Without effect where there is none.
-    fn delete_reference(&self, namespace: &str, name: &str, uid: &str);
-
-    /// As [`add_reference`](Self::add_reference), for several objects of one namespace.
-    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        names.for_each(|name| self.add_reference(namespace, name, uid));
-    }
-
-    /// As [`delete_reference`](Self::delete_reference), for several objects of one namespace.
-    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        names.for_each(|name| self.delete_reference(namespace, name, uid));
-    }
+    /// Takes back one reference to each of these objects; with its last one an object is dropped. Without effect where
+    /// there is none.
+    ///
+    /// Reads see this when it returns. The caller runs the [`Effects`], where it holds no lock.
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_>;
 
     /// Reads an object.
     ///
@@ -90,20 +86,12 @@ impl<S: Store> Store for Arc<S> {
     type Object = S::Object;
     type Error = S::Error;
 
-    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
-        (**self).add_reference(namespace, name, uid);
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        (**self).add_references(namespace, names, uid)
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
-        (**self).delete_reference(namespace, name, uid);
-    }
-
-    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        (**self).add_references(namespace, names, uid);
-    }
-
-    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        (**self).delete_references(namespace, names, uid);
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        (**self).delete_references(namespace, names, uid)
     }
 
     fn get(

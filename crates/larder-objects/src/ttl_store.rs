@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! - **As new as the reference**: [`add_reference`](TtlStore::add_reference) begins a new *generation* of the object. What
+//! - **As new as the reference**: [`add_references`](TtlStore::add_references) begins a new *generation* of the object. What
 //!   was cached is dropped, and a fetch under way belongs to the old generation: it answers the readers that wait for it,
 //!   and no read that begins later.
 //! - **One fetch at a time** for an object and generation. Readers take turns, first come, first served; each judges
@@ -32,8 +32,7 @@
 //! is begun, polled or dropped, nor while a waker is cloned, called or dropped. What is known of an object that nobody
 //! fetches stands in a lock-free map beside the registry, changed only under its lock; a read that finds the object fresh
 //! there takes no lock at all. What is asked under these locks must not call the store: the clock, the [`Ttl`], the
-//! version of an object, the class of an error, the `Drop` of either, and the names that are given to
-//! [`Store::add_references`] and [`Store::delete_references`].
+//! version of an object, the class of an error and its `Drop`.
 //!
 //! # Differs from kubelet
 //!
@@ -48,7 +47,7 @@ mod published;
 mod reader;
 mod registry;
 
-use crate::{Fetch, GetError, Kept, ObjectState, ObjectStatus, Read, Store, Ttl};
+use crate::{Effects, Fetch, GetError, Kept, ObjectState, ObjectStatus, Read, Store, Ttl};
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
@@ -90,7 +89,7 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
 
     /// Drops what is cached of the object, as a new reference would.
     pub fn forget(&self, namespace: &str, name: &str) {
-        self.registry.forget(namespace, name);
+        self.registry.forget(namespace, name).run();
     }
 
     #[inline]
@@ -119,20 +118,12 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
     type Object = F::Object;
     type Error = F::Error;
 
-    fn add_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        self.registry.add_references(namespace, std::iter::once(name));
+    fn add_references(&self, namespace: &str, names: &[&str], _uid: &str) -> Effects<'_> {
+        self.registry.add_references(namespace, names)
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, _uid: &str) {
-        self.registry.delete_references(namespace, std::iter::once(name));
-    }
-
-    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, _uid: &str) {
-        self.registry.add_references(namespace, names);
-    }
-
-    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, _uid: &str) {
-        self.registry.delete_references(namespace, names);
+    fn delete_references(&self, namespace: &str, names: &[&str], _uid: &str) -> Effects<'_> {
+        self.registry.delete_references(namespace, names)
     }
 
     #[inline]

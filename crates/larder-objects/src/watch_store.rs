@@ -42,7 +42,7 @@
 //! - Taking back a reference that a pod does not have changes nothing.
 
 use crate::copies::{Copies, Polling, Rules};
-use crate::{Fetch, GetError, ObjectStatus, Read, Reflect, Store};
+use crate::{Effects, Fetch, GetError, ObjectStatus, Read, Reflect, Store};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
@@ -168,10 +168,10 @@ impl Rules for WatchAll {
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret("2"))) });
 /// let store = WatchStore::new(fetch, Constant, MonotonicClock::new(), WatchOptions::default());
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// store.add_reference("shop", "db", "0b5c");
+/// store.add_references("shop", &["db"], "0b5c").run();
 /// assert_eq!((store.watching(), store.get("shop", "db").await.unwrap().object.0), (1, "1"));
 /// // What a new pod reads is at least as new as the pod.
-/// store.add_reference("shop", "db", "77aa");
+/// store.add_references("shop", &["db"], "77aa").run();
 /// assert_eq!(store.get("shop", "db").await.unwrap().object.0, "2");
 /// # });
 /// ```
@@ -231,20 +231,12 @@ where
     type Object = F::Object;
     type Error = F::Error;
 
-    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
-        self.copies.add_references(namespace, std::iter::once(name), uid);
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        self.copies.add_references(namespace, names, uid)
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
-        self.copies.delete_references(namespace, std::iter::once(name), uid);
-    }
-
-    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        self.copies.add_references(namespace, names, uid);
-    }
-
-    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        self.copies.delete_references(namespace, names, uid);
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        self.copies.delete_references(namespace, names, uid)
     }
 
     fn get(

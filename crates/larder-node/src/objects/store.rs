@@ -7,7 +7,8 @@ use crate::strategy::Strategy;
 use larder_clock::Clock;
 use larder_kube::KubeObject;
 use larder_objects::{
-    AutoOptions, AutoStore, DirectStore, Fetch, GetError, ObjectStatus, Read, Store, TtlStore, WatchStats, WatchStore,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, ObjectStatus, Read, Store, TtlStore, WatchStats,
+    WatchStore,
 };
 
 /// Reflectors whose errors are those of the fetches.
@@ -130,20 +131,12 @@ where
     type Object = KubeObject;
     type Error = F::Error;
 
-    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
-        each!(self, store => store.add_reference(namespace, name, uid));
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        each!(self, store => store.add_references(namespace, names, uid))
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
-        each!(self, store => store.delete_reference(namespace, name, uid));
-    }
-
-    fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        each!(self, store => store.add_references(namespace, names, uid));
-    }
-
-    fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>, uid: &str) {
-        each!(self, store => store.delete_references(namespace, names, uid));
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        each!(self, store => store.delete_references(namespace, names, uid))
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Read<KubeObject>, GetError<F::Error>> {

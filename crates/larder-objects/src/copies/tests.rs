@@ -52,7 +52,7 @@ impl ReflectNamespace for Namespaces {
 fn every_object_of_a_namespace_whose_watch_is_healthy_is_read_without_a_lock() {
     let fetch = fetch_fn(|_, _| std::future::pending::<Result<Arc<Doc>, Failure>>());
     let copies = Copies::new(fetch, Namespaces::default(), VirtualClock::default(), Two, WatchOptions::default());
-    copies.add_references("ns", ["a", "b"].into_iter(), "pod");
+    copies.add_references("ns", &["a", "b"], "pod").run();
     copies.consider("ns").expect("to be asked").now_or_never().expect("answered at once");
     let sink = copies.reflect.0.lock().unwrap()[0].clone();
     let without_lock = || ["a", "b"].map(|name| copies.get_published("ns", name).is_some());

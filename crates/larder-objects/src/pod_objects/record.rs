@@ -5,10 +5,15 @@ use crate::{PodIdentity, Reference};
 use smallvec::SmallVec;
 
 /// The references of a pod that is being registered: of most pods they are few.
-pub(super) type Names<'p> = SmallVec<[Reference<'p>; 8]>;
+pub(super) type References<'p> = SmallVec<[Reference<'p>; 8]>;
+
+/// The names of references.
+pub(super) fn names<'r>(references: impl Iterator<Item = Reference<'r>>) -> SmallVec<[&'r str; 8]> {
+    references.map(|reference| reference.name).collect()
+}
 
 /// Namespace, name and UID, then each name with a mark; every part with its length before it.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Record(Box<str>);
 
 /// What stands before an optional reference's name.
@@ -17,7 +22,7 @@ const OPTIONAL: char = '?';
 const REQUIRED: char = '!';
 
 /// Sorts references by name and leaves each name once: optional if every reference to it is.
-pub(super) fn normalize(references: &mut Names<'_>) {
+pub(super) fn normalize(references: &mut References<'_>) {
     // `false` sorts before `true`: the first of equal names is required if any is.
     references.sort_unstable();
     references.dedup_by_key(|reference| reference.name);

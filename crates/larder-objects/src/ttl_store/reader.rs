@@ -3,6 +3,7 @@
 use super::TtlStore;
 use super::flight::{Flight, Running, Ticket};
 use super::known::{Confirmed, Known};
+use crate::effects::Panics;
 use crate::{Fetch, GetError, ObjectKey, Read, ReadKind, Ttl};
 use larder_clock::Clock;
 use std::pin::Pin;
@@ -153,8 +154,12 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
             (answer, wakers, displaced)
         });
         self.left = answer.is_some();
-        drop((displaced, dropped));
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        let mut panics = Panics::default();
+        panics.catch(|| drop(displaced));
+        panics.drop_each(dropped.object);
+        panics.drop_each(dropped.flight);
+        panics.wake_each(wakers);
+        panics.resume();
         answer
     }
 
@@ -174,10 +179,12 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         // Nobody else can take the turn away, so it is still here.
         let running = self.running.take().map(|held| held.running);
         let ((waker, unwanted), dropped) = self.store.registry.settle(&self.flight, |queue| queue.pass_on(running));
-        drop((unwanted, dropped));
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        let mut panics = Panics::default();
+        panics.drop_each(unwanted);
+        panics.drop_each(dropped.object);
+        panics.drop_each(dropped.flight);
+        panics.wake_each(waker);
+        panics.resume();
     }
 }
 

@@ -3,10 +3,11 @@
 use super::flight::{Flight, Queue, Ticket};
 use super::known::Known;
 use super::published::Published;
+use crate::effects::Panics;
 use crate::key::hash_parts;
 use crate::shared_map::{SharedMap, View};
 use crate::sync::{Mutex, MutexGuard};
-use crate::{Object, ObjectKey};
+use crate::{Effects, Object, ObjectKey};
 use foldhash::fast::{FoldHasher, RandomState};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
@@ -45,11 +46,25 @@ struct Entry<O, E> {
 /// What a change pushed out, for the caller to drop where no lock is held: the last of an object may be wiped as it is
 /// dropped.
 pub(super) struct Displaced<O, E> {
-    _object: Option<Published<O>>,
-    _flight: Option<Arc<Flight<O, E>>>,
+    pub(super) object: Option<Published<O>>,
+    pub(super) flight: Option<Arc<Flight<O, E>>>,
 }
 
-impl<O: Object, E> Registry<O, E> {
+fn drop_later<'s, O: 's, E: 's>(displaced: Vec<Displaced<O, E>>) -> Effects<'s> {
+    if displaced.is_empty() {
+        return Effects::none();
+    }
+    Effects::new(move || {
+        let mut panics = Panics::default();
+        for Displaced { object, flight } in displaced {
+            panics.drop_each(object);
+            panics.drop_each(flight);
+        }
+        panics.resume();
+    })
+}
+
+impl<O: Object, E: 'static> Registry<O, E> {
     pub(super) fn new() -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect();
         Self { hasher: RandomState::default(), shards, published: SharedMap::new() }
@@ -62,7 +77,7 @@ impl<O: Object, E> Registry<O, E> {
     }
 
     /// One more reference to each, and a new generation.
-    pub(super) fn add_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>) {
+    pub(super) fn add_references(&self, namespace: &str, names: &[&str]) -> Effects<'_> {
         let of = self.hash_namespace(namespace);
         let (mut displaced, mut buffer) = (Vec::new(), String::new());
         let mut shard = self.lock(&of);
@@ -82,11 +97,11 @@ impl<O: Object, E> Registry<O, E> {
             }
         }
         drop(shard);
-        drop(displaced);
+        drop_later(displaced)
     }
 
     /// One reference less to each; the last one takes the object with it.
-    pub(super) fn delete_references<'n>(&self, namespace: &str, names: impl Iterator<Item = &'n str>) {
+    pub(super) fn delete_references(&self, namespace: &str, names: &[&str]) -> Effects<'_> {
         let of = self.hash_namespace(namespace);
         let mut displaced = Vec::new();
         let mut shard = self.lock(&of);
@@ -102,17 +117,17 @@ impl<O: Object, E> Registry<O, E> {
             }
         }
         drop(shard);
-        drop(displaced);
+        drop_later(displaced)
     }
 
     /// A new generation of the object, if it is referenced.
-    pub(super) fn forget(&self, namespace: &str, name: &str) {
+    pub(super) fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
         let of = self.hash_namespace(namespace);
         let mut shard = self.lock(&of);
         let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name));
-        let displaced = entry.and_then(|entry| self.displace(entry));
+        let displaced = Vec::from_iter(entry.and_then(|entry| self.displace(entry)));
         drop(shard);
-        drop(displaced);
+        drop_later(displaced)
     }
 
     pub(super) fn references(&self, namespace: &str, name: &str) -> usize {
@@ -150,7 +165,7 @@ impl<O: Object, E> Registry<O, E> {
         let is_current = |entry: &Entry<O, E>| entry.flight.as_ref().is_some_and(|it| Arc::ptr_eq(it, flight));
         let changed = queue.take_changed();
         let Some(entry) = shard.find_mut(hash, is_current) else {
-            return (result, Displaced { _object: None, _flight: None });
+            return (result, Displaced { object: None, flight: None });
         };
         entry.superseded &= !changed;
         let object = match &queue.known {
@@ -162,7 +177,7 @@ impl<O: Object, E> Registry<O, E> {
             Known::Absent(_) | Known::Nothing => self.withdraw(entry),
         };
         let retired = queue.is_idle() && !matches!(queue.known, Known::Absent(_));
-        (result, Displaced { _object: object, _flight: if retired { entry.flight.take() } else { None } })
+        (result, Displaced { object, flight: if retired { entry.flight.take() } else { None } })
     }
 
     /// Calls `visit` with each object's key, references, whether it is being fetched, and what is known.
@@ -197,7 +212,7 @@ impl<O: Object, E> Registry<O, E> {
     /// Takes from an entry what is known and who reads it, if there is anything.
     fn displace(&self, entry: &mut Entry<O, E>) -> Option<Displaced<O, E>> {
         let (object, flight) = (self.withdraw(entry), entry.flight.take());
-        (object.is_some() || flight.is_some()).then_some(Displaced { _object: object, _flight: flight })
+        (object.is_some() || flight.is_some()).then_some(Displaced { object, flight })
     }
 
     fn hash_namespace(&self, namespace: &str) -> NamespaceHash<'_> {

@@ -14,7 +14,7 @@ const UNAVAILABLE: Failure = Failure::Status(503);
 /// A world in which `ns/name` is referenced by one pod.
 fn world() -> World<Adapting> {
     let world = World::adapting(TTL);
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world
 }
 
@@ -32,7 +32,7 @@ fn watched() -> World<Adapting> {
 fn namespace(objects: u64) -> World<Adapting> {
     let world = World::adapting(TTL);
     world.source.may_watch("ns", Ok(objects));
-    world.store.add_references("ns", ["a", "b", "c"].into_iter(), "pod");
+    world.store.add_references("ns", &["a", "b", "c"], "pod").run();
     world
 }
 
@@ -72,7 +72,7 @@ fn rule_1_an_immutable_object_is_held_once_it_was_read() {
     assert_eq!(world.get("name").fresh(), 1);
     assert_eq!((world.source.reads(), world.source.reflectors().len()), (vec![Consistent], 0));
     // A new pod looks at it again.
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(immutable(9, "second"))));
     assert_eq!((world.get("name").fresh(), world.kept("name")), (9, Kept::Held));
 }
@@ -129,7 +129,7 @@ fn rule_2_a_new_pod_alone_is_no_reason_to_watch() {
     world.source.answer_at_once(Some(Ok(doc(1))));
     for pod in 0..4 {
         assert_eq!(world.get("name").fresh(), 1);
-        world.store.add_reference("ns", "name", &format!("pod-{pod}"));
+        world.store.add_references("ns", &["name"], &format!("pod-{pod}")).run();
     }
     assert_eq!((world.source.reads(), world.source.reflectors().len()), (vec![Consistent; 4], 0));
 }
@@ -137,7 +137,7 @@ fn rule_2_a_new_pod_alone_is_no_reason_to_watch() {
 #[test]
 fn rule_2_without_a_ttl_the_second_read_watches() {
     let mut world = World::adapting(Duration::ZERO);
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world.source.answer_at_once(Some(Ok(doc(1))));
     assert_eq!(world.get("name").fresh(), 1);
     world.source.list_at_once(Some(Ok(doc(1))));
@@ -155,9 +155,9 @@ fn rule_2_a_mounted_object_is_watched_from_its_first_read_on() {
     // The hint goes with the references.
     let mut world = self::world();
     world.store.set_mounted("ns", "name");
-    world.store.delete_reference("ns", "name", "pod");
+    world.store.delete_references("ns", &["name"], "pod").run();
     world.store.set_mounted("ns", "name");
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world.source.answer_at_once(Some(Ok(doc(1))));
     world.get("name");
     assert_eq!(world.kept("name"), Kept::Polled);
@@ -207,7 +207,7 @@ fn rule_4_a_watch_that_is_silent_for_too_long_is_backed_by_a_fetch() {
 #[test]
 fn rule_4_a_short_ttl_lets_a_watch_be_silent_for_ten_seconds() {
     let mut world = World::adapting(Duration::from_secs(1));
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world.store.set_mounted("ns", "name");
     world.source.list_at_once(Some(Ok(doc(1))));
     world.get("name");
@@ -228,7 +228,7 @@ fn readers_share_a_poll_and_a_fetch_that_a_new_reference_asks_for() {
     assert_eq!(world.source.reads(), [ApiServerCache]);
     let poll = world.source.open()[0];
     // The poll may be from before the reference.
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     let mut readers = vec![world.begin("ns", "name")];
     assert!(world.run().is_empty());
     let all = [ApiServerCache, Consistent];
@@ -327,7 +327,7 @@ fn rule_3_a_namespace_of_which_most_is_referenced_is_watched_as_a_whole() {
     assert_eq!(world.get("b").fresh(), 2);
     assert!(world.source.reads().is_empty());
     // Released, it is stopped.
-    world.store.delete_references("ns", ["a", "b", "c"].into_iter(), "pod");
+    world.store.delete_references("ns", &["a", "b", "c"], "pod").run();
     assert!(!world.source.namespaces()[0].is_running());
     sink.set("a", doc(9));
     assert!(world.store.snapshot().is_empty());
@@ -347,7 +347,7 @@ fn rule_3_readers_share_the_question() {
 #[test]
 fn rule_3_a_new_reference_in_a_watched_namespace_is_read_once_and_watched_with_the_rest() {
     let mut world = watched_namespace();
-    world.store.add_reference("ns", "other", "pod-2");
+    world.store.add_references("ns", &["other"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(doc(3))));
     assert_eq!((world.get("other").fresh(), world.kept("other")), (3, Kept::NamespaceWatched));
     world.source.namespaces()[0].sink.set("other", doc(7));
@@ -363,7 +363,7 @@ fn rule_3_what_is_not_allowed_or_not_worth_it_is_not_asked_again_soon() {
         if let Some(count) = count {
             world.source.may_watch("ns", count);
         }
-        world.store.add_references("ns", ["a", "b", "c"].into_iter(), "pod");
+        world.store.add_references("ns", &["a", "b", "c"], "pod").run();
         world.source.answer_at_once(Some(Ok(doc(1))));
         for name in ["a", "b", "c"] {
             assert_eq!((world.get(name).fresh(), world.kept(name)), (1, Kept::Polled));
@@ -382,7 +382,7 @@ fn rule_3_a_namespaces_watch_that_was_behind_a_fetch_counts_once_a_bookmark_is_a
     for (bookmark, behind) in [("8", false), ("7", false), ("6", true), ("", true)] {
         let mut world = watched_namespace();
         let sink = world.source.namespaces()[0].sink.clone();
-        world.store.add_reference("ns", "other", "pod-2");
+        world.store.add_references("ns", &["other"], "pod-2").run();
         world.source.answer_at_once(Some(Ok(doc(7))));
         assert_eq!(world.get("other").fresh(), 7);
         sink.confirm();
@@ -398,11 +398,11 @@ fn rule_3_a_namespaces_watch_that_was_behind_a_fetch_counts_once_a_bookmark_is_a
 fn rule_3_until_a_namespaces_watch_has_listed_those_that_are_watched_follow_their_own() {
     let mut world = World::adapting(TTL);
     world.source.may_watch("ns", Ok(3));
-    world.store.add_reference("ns", "a", "pod");
+    world.store.add_references("ns", &["a"], "pod").run();
     world.store.set_mounted("ns", "a");
     world.source.list_at_once(Some(Ok(doc(8))));
     assert_eq!((world.get("a").fresh(), world.kept("a")), (8, Kept::Watched));
-    world.store.add_references("ns", ["b", "c"].into_iter(), "pod");
+    world.store.add_references("ns", &["b", "c"], "pod").run();
     let reader = world.begin("ns", "b");
     assert!(world.run().is_empty());
     let sink = world.source.namespaces()[0].sink.clone();
@@ -417,9 +417,9 @@ fn rule_3_until_a_namespaces_watch_has_listed_those_that_are_watched_follow_thei
 #[test]
 fn rule_3_what_a_namespaces_ended_reflector_says_counts_no_more() {
     let mut world = watched_namespace();
-    let names = || ["a", "b", "c"].into_iter();
-    world.store.delete_references("ns", names(), "pod");
-    world.store.add_references("ns", names(), "pod");
+    let names = ["a", "b", "c"];
+    world.store.delete_references("ns", &names, "pod").run();
+    world.store.add_references("ns", &names, "pod").run();
     let reader = world.begin("ns", "a");
     assert!(world.run().is_empty());
     let reflectors = world.source.namespaces();
@@ -444,7 +444,7 @@ fn rule_3_ten_minutes_later_it_is_asked_again() {
         if let Some(count) = count {
             world.source.may_watch("ns", count);
         }
-        world.store.add_references("ns", ["a", "b", "c"].into_iter(), "pod");
+        world.store.add_references("ns", &["a", "b", "c"], "pod").run();
         world.source.answer_at_once(Some(Ok(doc(1))));
         // Another one each time: it is asked by whoever has to fetch.
         for (seconds, name, times) in [(0, "a", 1), (599, "b", 1), (1, "c", 2), (599, "a", 2), (1, "b", 3)] {
@@ -460,10 +460,10 @@ fn rule_3_it_is_considered_again_when_twice_as_many_are_referenced() {
     let mut world = namespace(6);
     world.source.answer_at_once(Some(Ok(doc(1))));
     world.get("a");
-    world.store.add_references("ns", ["d", "e"].into_iter(), "pod");
+    world.store.add_references("ns", &["d", "e"], "pod").run();
     world.get("d");
     assert_eq!(world.source.questions(), (1, 1));
-    world.store.add_reference("ns", "f", "pod");
+    world.store.add_references("ns", &["f"], "pod").run();
     assert_eq!(world.try_get("f"), None);
     assert_eq!((world.source.questions(), world.source.namespaces().len()), ((1, 2), 1));
 }
@@ -472,7 +472,7 @@ fn rule_3_it_is_considered_again_when_twice_as_many_are_referenced() {
 fn rule_3_two_objects_are_not_enough() {
     let mut world = World::adapting(TTL);
     world.source.may_watch("ns", Ok(2));
-    world.store.add_references("ns", ["a", "b"].into_iter(), "pod");
+    world.store.add_references("ns", &["a", "b"], "pod").run();
     world.source.answer_at_once(Some(Ok(doc(1))));
     world.get("a");
     assert_eq!(world.source.questions(), (0, 0));
@@ -482,11 +482,11 @@ fn rule_3_two_objects_are_not_enough() {
 fn rule_3_the_watches_of_single_objects_end_when_that_of_the_namespace_has_synced() {
     let mut world = World::adapting(TTL);
     world.source.may_watch("ns", Ok(3));
-    world.store.add_references("ns", ["a", "b"].into_iter(), "pod");
+    world.store.add_references("ns", &["a", "b"], "pod").run();
     world.source.list_at_once(Some(Ok(doc(1))));
     world.store.set_mounted("ns", "a");
     assert_eq!((world.get("a").fresh(), world.kept("a")), (1, Kept::Watched));
-    world.store.add_reference("ns", "c", "pod");
+    world.store.add_references("ns", &["c"], "pod").run();
     let reader = world.begin("ns", "c");
     world.run();
     assert_eq!((world.kept("a"), world.kept("b"), world.source.running()), (Kept::Watched, Kept::NamespaceWatched, 1));
@@ -522,7 +522,7 @@ fn rule_3_a_namespaces_watch_ends_when_nobody_reads_when_few_refer_and_when_it_f
     let mut world = watched_namespace();
     world.advance(30);
     world.source.namespaces()[0].sink.confirm();
-    world.store.delete_reference("ns", "c", "pod");
+    world.store.delete_references("ns", &["c"], "pod").run();
     world.advance(1);
     world.get("a");
     world.store.stop_idle();
@@ -565,13 +565,13 @@ fn rule_3_a_namespace_that_fails_before_it_has_synced_is_backed_by_fetches() {
 #[test]
 fn lesson_5_a_new_pods_first_read_in_a_watched_namespace_is_as_new_as_its_registration() {
     let mut world = watched_namespace();
-    world.store.add_reference("ns", "a", "pod-2");
+    world.store.add_references("ns", &["a"], "pod-2").run();
     world.source.namespaces()[0].sink.confirm();
     world.source.answer_at_once(Some(Ok(doc(8))));
     assert_eq!(world.get("a").fresh(), 8);
     assert_eq!(world.source.reads(), [Consistent]);
     // One list for all, if it begins after.
-    world.store.add_reference("ns", "b", "pod-2");
+    world.store.add_references("ns", &["b"], "pod-2").run();
     let sink = world.source.namespaces()[0].sink.clone();
     sink.went_back("9", "4");
     sink.listing();

@@ -9,7 +9,7 @@ type Direct = DirectStore<Source, VirtualClock>;
 
 fn world() -> World<Direct> {
     let world = World::direct();
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world
 }
 
@@ -34,11 +34,11 @@ fn every_read_is_a_consistent_fetch_of_its_own() {
 fn what_is_not_referenced_is_refused_without_a_fetch() {
     let mut world = world();
     assert_eq!(world.get("other"), Answer::NotRegistered);
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     for references in [2, 1, 0, 0] {
         assert_eq!(world.store.references("ns", "name"), references);
         assert_eq!(world.store.snapshot().len(), usize::from(references > 0));
-        world.store.delete_reference("ns", "name", "pod");
+        world.store.delete_references("ns", &["name"], "pod").run();
     }
     assert_eq!(world.get("name"), Answer::NotRegistered);
     assert!(world.source.reads().is_empty());

@@ -248,11 +248,11 @@ impl World {
     }
 
     pub(crate) fn add_reference(&self, namespace: &str, name: &str) {
-        self.larder.store().add_reference(namespace, name, "uid");
+        self.larder.store().add_references(namespace, &[name], "uid").run();
     }
 
     pub(crate) fn delete_reference(&self, namespace: &str, name: &str) {
-        self.larder.store().delete_reference(namespace, name, "uid");
+        self.larder.store().delete_references(namespace, &[name], "uid").run();
     }
 
     pub(crate) fn advance(&self, nanos: i64) {

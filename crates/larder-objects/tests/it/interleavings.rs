@@ -123,7 +123,7 @@ const HOUR: i64 = 3_600_000_000_000;
 
 fn store(server: &Server, ttl: i64) -> Arc<Larder> {
     let store = Arc::new(TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), DefaultTtl, ttl));
-    store.add_reference("a", "x", "u");
+    store.add_references("a", &["x"], "u").run();
     store
 }
 
@@ -166,7 +166,7 @@ fn a_read_is_as_new_as_a_reference_added_before_it() {
             let (server, store) = (server.clone(), Arc::clone(&store));
             thread::spawn(move || {
                 server.set(Ok(2));
-                store.add_reference("a", "x", "v");
+                store.add_references("a", &["x"], "v").run();
                 assert_eq!(version(block_on(store.get("a", "x"))), 2);
                 // And it stays: no older fetch replaces it.
                 assert_eq!(version(block_on(store.get("a", "x"))), 2);
@@ -310,7 +310,7 @@ fn a_reference_dropped_during_a_fetch_leaves_nothing_behind() {
         let dropping = {
             let store = Arc::clone(&store);
             thread::spawn(move || {
-                store.delete_reference("a", "x", "u");
+                store.delete_references("a", &["x"], "u").run();
                 assert!(block_on(store.get("a", "x")).unwrap_err().is_not_registered());
             })
         };
@@ -322,7 +322,7 @@ fn a_reference_dropped_during_a_fetch_leaves_nothing_behind() {
         assert!(store.snapshot().is_empty());
         // Registered again, it is fetched again.
         server.set(Ok(2));
-        store.add_reference("a", "x", "u");
+        store.add_references("a", &["x"], "u").run();
         assert_eq!(version(block_on(store.get("a", "x"))), 2);
     });
 }

@@ -156,13 +156,13 @@ fn manager(server: &Server, clock: VirtualClock, ttl: i64) -> Manager<VirtualClo
 async fn references_are_counted_and_adding_one_fetches_nothing() {
     let server = Server::new();
     let store = secret_store(&server, MonotonicClock::new(), DefaultTtl, 0);
-    store.add_reference("ns1", "name1", "pod1");
-    store.add_reference("ns2", "name2", "pod2");
-    store.add_reference("ns1", "name1", "pod3");
-    store.add_reference("ns1", "name1", "pod4");
-    store.delete_reference("ns1", "name1", "pod1");
-    store.delete_reference("ns2", "name2", "pod2");
-    store.add_reference("ns3", "name3", "pod5");
+    store.add_references("ns1", &["name1"], "pod1").run();
+    store.add_references("ns2", &["name2"], "pod2").run();
+    store.add_references("ns1", &["name1"], "pod3").run();
+    store.add_references("ns1", &["name1"], "pod4").run();
+    store.delete_references("ns1", &["name1"], "pod1").run();
+    store.delete_references("ns2", &["name2"], "pod2").run();
+    store.add_references("ns3", &["name3"], "pod5").run();
     assert_eq!(server.take_reads(), 0);
 
     assert!(is_registered(&store, "ns1", "name1").await);
@@ -176,7 +176,7 @@ async fn references_are_counted_and_adding_one_fetches_nothing() {
 async fn a_deleted_secret_is_not_found_once_it_is_read_again() {
     let server = Server::new();
     let store = secret_store(&server, MonotonicClock::new(), DefaultTtl, 0);
-    store.add_reference("ns", "name", "pod");
+    store.add_references("ns", &["name"], "pod").run();
     server.answer(Ok("10"));
     assert_eq!(store.get("ns", "name").await.unwrap().object.version, "10");
     server.answer(Err(ReadError::NotFound));
@@ -188,7 +188,7 @@ async fn hundred_readers(ttl: i64) -> usize {
     let server = Server::new();
     let store = secret_store(&server, clock(), DefaultTtl, ttl);
     for at in 0..10 {
-        store.add_reference(&format!("ns-{at}"), &format!("name-{at}"), &format!("pod-{at}"));
+        store.add_references(&format!("ns-{at}"), &[&format!("name-{at}")], &format!("pod-{at}")).run();
     }
     let mut readers = tokio::task::JoinSet::new();
     for at in 0..100 {
@@ -216,7 +216,7 @@ async fn within_the_ttl_only_the_first_read_of_an_object_fetches() {
 async fn the_nodes_ttl_takes_the_place_of_the_default() {
     let (server, clock, ttl) = (Server::new(), clock(), Arc::new(NodeTtl::new()));
     let store = secret_store(&server, clock.clone(), Arc::clone(&ttl), MINUTE);
-    store.add_reference("ns", "name", "pod");
+    store.add_references("ns", &["name"], "pod").run();
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     let steps = [
         // (the annotation, the clock's step, reads of the server)

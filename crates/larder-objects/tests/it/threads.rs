@@ -165,7 +165,7 @@ impl Wake for Owner {
 #[test]
 fn a_waker_that_is_dropped_may_drop_another_read_of_the_object() {
     let store = Arc::new(TtlStore::new(Silent, MonotonicClock::new(), DefaultTtl, 60_000_000_000));
-    store.add_reference("a", "x", "u1");
+    store.add_references("a", &["x"], "u1").run();
     let (done, ended) = std::sync::mpsc::channel();
     // A lock that is taken twice would hang: the test then fails, with this thread left behind.
     thread::spawn(move || {

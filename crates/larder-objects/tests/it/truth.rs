@@ -327,11 +327,11 @@ impl<S: Store<Object = Doc, Error = Failure>> Run<S> {
             Op::Change(name, change) => cluster.change(name, change, self.world.clock.now()),
             Op::AddReference(name) => {
                 self.pods += 1;
-                self.world.store.add_reference("ns", NAMES[name], "pod");
+                self.world.store.add_references("ns", &[NAMES[name]], "pod").run();
                 self.references[name] = (self.references[name].0 + 1, cluster.log.len());
             }
             Op::DeleteReference(name) => {
-                self.world.store.delete_reference("ns", NAMES[name], "pod");
+                self.world.store.delete_references("ns", &[NAMES[name]], "pod").run();
                 self.references[name].0 = self.references[name].0.saturating_sub(1);
             }
             Op::Mounted(name) => mounted(&self.world.store, NAMES[name]),
@@ -457,7 +457,7 @@ impl<S: Store<Object = Doc, Error = Failure>> Run<S> {
         for (id, name) in NAMES.iter().enumerate() {
             prop_assert_eq!(self.world.store.references("ns", name), self.references[id].0);
             for _ in 0..self.references[id].0 {
-                self.world.store.delete_reference("ns", name, "pod");
+                self.world.store.delete_references("ns", &[name], "pod").run();
             }
         }
         prop_assert!(self.cluster.sinks(true).is_empty(), "a reflector outlives its references");

@@ -4,7 +4,7 @@ use crate::harness::{Answer, Failure, FetchState, Pod, PodRefs, World, thing};
 use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
-    DefaultTtl, Fetch, FreshState, Freshness, GetError, Kept, Object, ObjectKey, ObjectState, ObjectStatus,
+    DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, Kept, Object, ObjectKey, ObjectState, ObjectStatus,
     PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
@@ -537,15 +537,15 @@ fn an_object_is_dropped_with_no_lock_held() {
         link.set(Arc::downgrade(&store) as Weak<dyn References>).ok().unwrap();
         let get =
             || Pin::new(&mut Box::pin(store.get("a", "x"))).poll(&mut Context::from_waker(Waker::noop())).is_ready();
-        store.add_reference("a", "x", "u");
+        store.add_references("a", &["x"], "u").run();
         for answer in [Ok("5"), Ok("6"), Ok("4"), Err(Failure::NotFound), Ok("1")] {
             *version.lock().unwrap() = answer;
             assert!(get());
         }
-        store.add_reference("a", "x", "u");
+        store.add_references("a", &["x"], "u").run();
         assert!(get());
-        store.delete_reference("a", "x", "u");
-        store.delete_reference("a", "x", "u");
+        store.delete_references("a", &["x"], "u").run();
+        store.delete_references("a", &["x"], "u").run();
         done.send(store.references("a", "x")).unwrap();
     });
     assert_eq!(finished.recv_timeout(Duration::from_secs(30)), Ok(0));
@@ -564,7 +564,7 @@ async fn what_is_replaced_withdrawn_or_no_longer_referenced_is_freed_at_once() {
     // The function holds a handle of its own.
     let objects = || objects() - 1;
     let store = TtlStore::new(server, clock.clone(), DefaultTtl, TTL);
-    store.add_reference("a", "x", "u");
+    store.add_references("a", &["x"], "u").run();
     assert!(store.get("a", "x").await.is_ok());
     assert_eq!(objects(), 1);
 
@@ -584,13 +584,13 @@ async fn what_is_replaced_withdrawn_or_no_longer_referenced_is_freed_at_once() {
 
     *version.lock().unwrap() = Ok("7");
     assert!(store.get("a", "x").await.is_ok());
-    store.add_reference("a", "x", "v");
+    store.add_references("a", &["x"], "v").run();
     assert_eq!(objects(), 0, "a new generation began");
 
     assert!(store.get("a", "x").await.is_ok());
-    store.delete_reference("a", "x", "u");
+    store.delete_references("a", &["x"], "u").run();
     assert_eq!(objects(), 1, "it is still referenced");
-    store.delete_reference("a", "x", "v");
+    store.delete_references("a", &["x"], "v").run();
     assert_eq!(objects(), 0, "the last reference is gone");
 }
 
@@ -687,12 +687,18 @@ impl Store for Counting {
     type Object = Tracked;
     type Error = Failure;
 
-    fn add_reference(&self, namespace: &str, name: &str, uid: &str) {
-        self.count(namespace, name, uid, 1);
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        for name in names {
+            self.count(namespace, name, uid, 1);
+        }
+        Effects::none()
     }
 
-    fn delete_reference(&self, namespace: &str, name: &str, uid: &str) {
-        self.count(namespace, name, uid, -1);
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        for name in names {
+            self.count(namespace, name, uid, -1);
+        }
+        Effects::none()
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Read<Tracked>, GetError<Failure>> {
@@ -721,8 +727,8 @@ async fn a_shared_store_is_a_store_and_is_told_which_pod_refers() {
     assert_eq!(counts(), ["a/x/u1: 1", "a/x/u2: 1", "a/y/u1: 1"]);
     pods.unregister_pod(&pod("p", "u1", &[]));
     assert_eq!(counts(), ["a/x/u1: 0", "a/x/u2: 1", "a/y/u1: 0"]);
-    Store::add_reference(&store, "b", "z", "u");
-    Store::delete_reference(&store, "b", "w", "u");
+    Store::add_references(&store, "b", &["z"], "u").run();
+    Store::delete_references(&store, "b", &["w"], "u").run();
     assert_eq!(counts()[3..], ["b/w/u: -1", "b/z/u: 1"]);
     assert!(pods.get_object("a", "x").await.unwrap_err().is_not_registered());
     assert_eq!((Store::references(&store, "a", "x"), Store::snapshot(&store).len()), (7, 1));

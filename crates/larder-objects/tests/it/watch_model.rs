@@ -433,11 +433,11 @@ proptest! {
                     }
                 }
                 Op::AddReference(name, pod) => {
-                    world.store.add_reference("ns", name, pod);
+                    world.store.add_references("ns", &[name], pod).run();
                     model.add_reference(name, pod);
                 }
                 Op::DeleteReference(name, pod) => {
-                    world.store.delete_reference("ns", name, pod);
+                    world.store.delete_references("ns", &[name], pod).run();
                     model.delete_reference(name, pod);
                 }
                 Op::Tell(at, say) => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A world in which `ns/name` is referenced by one pod.
 fn world() -> World<Watching> {
     let world = World::watching();
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world
 }
 
@@ -36,7 +36,7 @@ fn a_watch_follows_an_object_that_is_created_and_deleted() {
     assert_eq!(world.get("name").fresh(), 125);
     world.source.sink().delete();
     assert_eq!(world.get("name").fresh(), 0);
-    world.store.delete_reference("ns", "name", "pod");
+    world.store.delete_references("ns", &["name"], "pod").run();
     assert_eq!(world.get("name"), Answer::NotRegistered);
     assert!(world.source.reads().is_empty());
 }
@@ -45,11 +45,11 @@ fn a_watch_follows_an_object_that_is_created_and_deleted() {
 fn however_many_references_one_reflector() {
     let world = synced();
     for pod in 0..20 {
-        world.store.add_reference("ns", "name", &format!("pod-{pod}"));
-        world.store.delete_reference("ns", "name", &format!("pod-{pod}"));
+        world.store.add_references("ns", &["name"], &format!("pod-{pod}")).run();
+        world.store.delete_references("ns", &["name"], &format!("pod-{pod}")).run();
     }
     assert_eq!((world.source.reflectors().len(), world.source.running()), (1, 1));
-    world.store.delete_reference("ns", "name", "pod");
+    world.store.delete_references("ns", &["name"], "pod").run();
     assert_eq!((world.source.reflectors().len(), world.source.running()), (1, 0));
 }
 
@@ -57,7 +57,7 @@ fn however_many_references_one_reflector() {
 fn an_immutable_object_is_watched_on_where_it_is_not_to_be_held() {
     for hold_immutable in [true, false] {
         let mut world = World::watching_with(WatchOptions { hold_immutable, ..WatchOptions::default() });
-        world.store.add_reference("ns", "name", "pod");
+        world.store.add_references("ns", &["name"], "pod").run();
         // One that waits for it, and one that comes later.
         let reader = world.begin("ns", "name");
         assert!(world.run().is_empty());
@@ -87,11 +87,11 @@ fn a_reader_that_goes_away_leaves_nothing_behind() {
 #[test]
 fn references_of_a_pod_come_and_go_at_once() {
     let world = World::watching();
-    world.store.add_references("ns", ["a", "b"].into_iter(), "pod");
-    world.store.add_references("ns", ["b"].into_iter(), "pod-2");
+    world.store.add_references("ns", &["a", "b"], "pod").run();
+    world.store.add_references("ns", &["b"], "pod-2").run();
     let counts = || ["a", "b"].map(|name| world.store.references("ns", name));
     assert_eq!((counts(), world.source.running()), ([1, 2], 2));
-    world.store.delete_references("ns", ["a", "b"].into_iter(), "pod");
+    world.store.delete_references("ns", &["a", "b"], "pod").run();
     assert_eq!((counts(), world.source.running()), ([0, 1], 1));
 }
 
@@ -184,7 +184,7 @@ fn idle_is_longer_than_the_time_and_one_that_nobody_ever_read_is_idle_at_once() 
 fn the_idle_time_is_raised_to_its_minimum() {
     let options = WatchOptions { max_idle: Duration::ZERO, ..WatchOptions::default() };
     let mut world = World::watching_with(options);
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world.source.sink().replace(None, ReadKind::Consistent);
     world.get("name");
     world.advance(60);
@@ -240,9 +240,9 @@ fn references_are_counted_for_each_pod() {
         let world = World::watching();
         for &(adds, namespace, name, uid, expected) in steps {
             if adds {
-                world.store.add_reference(namespace, name, uid);
+                world.store.add_references(namespace, &[name], uid).run();
             } else {
-                world.store.delete_reference(namespace, name, uid);
+                world.store.delete_references(namespace, &[name], uid).run();
             }
             assert_eq!(world.store.references("ns1", "secret1"), expected, "{steps:?}");
             assert_eq!(world.source.running(), usize::from(expected > 0), "{steps:?}");
@@ -269,16 +269,16 @@ fn lesson_1_absence_is_only_reported_by_a_reflector_that_has_synced() {
 #[test]
 fn lesson_1_the_last_reference_releases_the_watch() {
     let mut world = synced();
-    world.store.add_reference("ns", "name", "pod-2");
-    world.store.delete_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod-2").run();
+    world.store.delete_references("ns", &["name"], "pod").run();
     assert_eq!((world.source.running(), world.store.watching()), (1, 1));
     let sink = world.source.sink();
-    world.store.delete_reference("ns", "name", "pod-2");
+    world.store.delete_references("ns", &["name"], "pod-2").run();
     assert_eq!((world.source.running(), world.store.watching()), (0, 0));
     // What it still says goes nowhere.
     sink.set(doc(9));
     assert!(world.store.snapshot().is_empty());
-    world.store.add_reference("ns", "name", "pod-3");
+    world.store.add_references("ns", &["name"], "pod-3").run();
     sink.replace(Some(doc(9)), ReadKind::Consistent);
     assert_eq!(world.try_get("name"), None);
 }
@@ -359,7 +359,7 @@ fn lesson_5_an_immutable_object_created_again_is_another_object() {
     world.source.sink().replace(Some(immutable(1, "first")), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 1);
     // It is deleted and created again; a new pod comes.
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(immutable(5, "second"))));
     assert_eq!(world.get("name").fresh(), 5);
     assert_eq!((world.kept("name"), world.source.reads().len()), (Kept::Held, 1));
@@ -371,7 +371,7 @@ fn lesson_5_an_immutable_object_created_again_is_another_object() {
         let mut world = self::world();
         world.source.sink().replace(Some(immutable(1, "first")), ReadKind::Consistent);
         world.get("name");
-        world.store.add_reference("ns", "name", "pod-2");
+        world.store.add_references("ns", &["name"], "pod-2").run();
         world.source.answer_at_once(Some(again));
         assert_eq!(world.get("name").fresh(), version);
         assert_eq!(world.try_get("name"), None);
@@ -396,7 +396,7 @@ fn lesson_5_an_immutable_object_that_changes_its_uid_before_it_is_read_is_anothe
 fn lesson_5_a_new_pods_first_read_is_at_least_as_new_as_its_registration() {
     let mut world = synced();
     assert_eq!(world.get("name").fresh(), 1);
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     // What the watch brings now may be from before.
     world.source.sink().confirm();
     let readers = [world.begin("ns", "name"), world.begin("ns", "name")];
@@ -421,13 +421,13 @@ fn lesson_5_a_new_pods_first_read_is_at_least_as_new_as_its_registration() {
 fn lesson_5_a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
     let mut world = world();
     let sink = world.source.sink();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     sink.listing();
     sink.replace(Some(doc(1)), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 1);
     // One that began before is not.
     sink.listing();
-    world.store.add_reference("ns", "name", "pod-3");
+    world.store.add_references("ns", &["name"], "pod-3").run();
     sink.replace(Some(doc(2)), ReadKind::Consistent);
     world.source.answer_at_once(Some(Ok(doc(2))));
     assert_eq!(world.get("name").fresh(), 2);
@@ -438,9 +438,9 @@ fn lesson_5_a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
 fn lesson_5_a_setting() {
     let options = WatchOptions { first_read_at_least_as_new: false, ..WatchOptions::default() };
     let mut world = World::watching_with(options);
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     world.source.sink().replace(Some(doc(1)), ReadKind::Consistent);
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     assert_eq!(world.get("name").fresh(), 1);
     assert!(world.source.reads().is_empty());
 }
@@ -449,7 +449,7 @@ fn lesson_5_a_setting() {
 fn lesson_5_a_read_that_fails_answers_with_what_is_known_and_the_next_one_asks_again() {
     let mut world = synced();
     world.advance(7);
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Err(UNAVAILABLE)));
     let answer = world.get("name");
     assert_eq!(answer.stale(), 1);
@@ -465,7 +465,7 @@ fn lesson_5_a_read_that_fails_answers_with_what_is_known_and_the_next_one_asks_a
 fn lesson_5_where_a_read_and_the_watch_disagree_the_next_read_asks() {
     // What the watch has, what it says while the read is under way, what the read brings.
     let mut world = synced();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     let reader = world.begin("ns", "name");
     world.run();
     world.source.sink().delete();
@@ -492,7 +492,7 @@ fn lesson_6_versions_that_go_back_are_believed_and_counted() {
     sink.replace(Some(doc(50)), ReadKind::Consistent);
     assert_eq!((world.get("name").fresh(), world.store.stats().versions_went_back), (50, 1));
     // A read of the store's own finds out too.
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(doc(20))));
     assert_eq!((world.get("name").fresh(), world.store.stats().versions_went_back), (20, 2));
     sink.listing();
@@ -503,7 +503,7 @@ fn lesson_6_versions_that_go_back_are_believed_and_counted() {
 #[test]
 fn lesson_6_a_list_of_unknown_age_with_a_lower_version_than_a_read_is_asked_about() {
     let mut world = synced();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(doc(100))));
     assert_eq!(world.get("name").fresh(), 100);
     // Its list may have begun before the read: but it may also be what is left after a restore.
@@ -547,17 +547,17 @@ fn a_reader_whose_object_is_released_is_told_so() {
     let mut world = world();
     let reader = world.begin("ns", "name");
     world.run();
-    world.store.delete_reference("ns", "name", "pod");
+    world.store.delete_references("ns", &["name"], "pod").run();
     assert_eq!(world.run()[&reader], Answer::NotRegistered);
 }
 
 #[test]
 fn a_read_under_way_is_not_good_enough_for_a_reference_that_came_after_it() {
     let mut world = synced();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     let first = world.begin("ns", "name");
     world.run();
-    world.store.add_reference("ns", "name", "pod-3");
+    world.store.add_references("ns", &["name"], "pod-3").run();
     let second = world.begin("ns", "name");
     world.run();
     assert_eq!(world.source.open(), [0, 1]);
@@ -570,12 +570,12 @@ fn a_read_under_way_is_not_good_enough_for_a_reference_that_came_after_it() {
 #[test]
 fn a_read_from_before_the_object_was_released_says_nothing_of_it_once_it_is_referenced_again() {
     let mut world = synced();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     let reader = world.begin("ns", "name");
     world.run();
-    world.store.delete_reference("ns", "name", "pod");
-    world.store.delete_reference("ns", "name", "pod-2");
-    world.store.add_reference("ns", "name", "pod-3");
+    world.store.delete_references("ns", &["name"], "pod").run();
+    world.store.delete_references("ns", &["name"], "pod-2").run();
+    world.store.add_references("ns", &["name"], "pod-3").run();
     world.source.complete(0, Ok(doc(1)));
     assert!(world.run().is_empty());
     world.source.sink().replace(Some(doc(2)), ReadKind::Consistent);
@@ -585,7 +585,7 @@ fn a_read_from_before_the_object_was_released_says_nothing_of_it_once_it_is_refe
 #[test]
 fn the_next_reader_goes_on_with_the_read_of_one_that_went_away() {
     let mut world = synced();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     let first = world.begin("ns", "name");
     let second = world.begin("ns", "name");
     world.run();
@@ -594,7 +594,7 @@ fn the_next_reader_goes_on_with_the_read_of_one_that_went_away() {
     world.source.complete(0, Ok(doc(2)));
     assert_eq!(world.run()[&second].fresh(), 2);
     // One that nobody waits for is dropped.
-    world.store.add_reference("ns", "name", "pod-3");
+    world.store.add_references("ns", &["name"], "pod-3").run();
     let third = world.begin("ns", "name");
     world.run();
     assert_eq!(world.source.open(), [1]);
@@ -606,7 +606,7 @@ fn the_next_reader_goes_on_with_the_read_of_one_that_went_away() {
 fn a_reflector_that_speaks_while_it_is_being_started_is_heard() {
     let mut world = World::watching();
     world.source.list_at_once(Some(Ok(doc(1))));
-    world.store.add_reference("ns", "name", "pod");
+    world.store.add_references("ns", &["name"], "pod").run();
     assert_eq!(world.get("name").fresh(), 1);
     world.advance(90);
     world.store.stop_idle();
@@ -643,7 +643,7 @@ fn what_is_displaced_released_or_dropped_with_the_store_is_freed_at_once() {
     world.source.sink().replace(Some(first), ReadKind::Consistent);
     world.source.sink().set(second);
     assert_eq!((first_seen.strong_count(), second_seen.strong_count() > 0), (0, true));
-    world.store.delete_reference("ns", "name", "pod");
+    world.store.delete_references("ns", &["name"], "pod").run();
     assert_eq!(second_seen.strong_count(), 0);
 
     let world = synced();

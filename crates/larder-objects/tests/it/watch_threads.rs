@@ -67,12 +67,12 @@ fn readers_of_a_watched_object_see_versions_that_only_rise() {
     let (source, clock) = (Source::default(), VirtualClock::new(Timestamp::ZERO));
     source.list_at_once(Some(Ok(doc(1))));
     let store = WatchStore::new(source.clone(), source.clone(), clock.clone(), WatchOptions::default());
-    store.add_reference("ns", "name", "pod");
+    store.add_references("ns", &["name"], "pod").run();
     version(&store);
     only_rises(&store, &source.sink(), Watching::stop_idle);
 
     let store = AutoStore::new(source.clone(), source.clone(), clock, DefaultTtl, 1, AutoOptions::default());
-    store.add_reference("ns", "name", "pod");
+    store.add_references("ns", &["name"], "pod").run();
     store.set_mounted("ns", "name");
     source.list_at_once(None);
     let mut first = Box::pin(store.get("ns", "name"));
@@ -97,7 +97,7 @@ fn a_waker_that_is_dropped_may_drop_another_read_that_waits_for_the_list() {
     let source = Source::default();
     let clock = VirtualClock::new(Timestamp::ZERO);
     let store = Arc::new(WatchStore::new(source.clone(), source.clone(), clock, WatchOptions::default()));
-    store.add_reference("ns", "name", "pod");
+    store.add_references("ns", &["name"], "pod").run();
     let (done, ended) = std::sync::mpsc::channel();
     // A lock that is taken twice would hang: the test then fails, with this thread left behind.
     thread::spawn(move || {

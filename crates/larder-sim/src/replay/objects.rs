@@ -69,8 +69,10 @@ impl Objects {
             ObjectsOp::Unregister { ns, name, uid, refs } => {
                 self.manager.unregister_pod(&Pod { ns, name, uid, refs: refs.unwrap_or_default() });
             }
-            ObjectsOp::AddReference { ns, name, uid } => self.manager.store().add_reference(&ns, &name, &uid),
-            ObjectsOp::DeleteReference { ns, name, uid } => self.manager.store().delete_reference(&ns, &name, &uid),
+            ObjectsOp::AddReference { ns, name, uid } => self.manager.store().add_references(&ns, &[&name], &uid).run(),
+            ObjectsOp::DeleteReference { ns, name, uid } => {
+                self.manager.store().delete_references(&ns, &[&name], &uid).run();
+            }
             ObjectsOp::Get { ns, name } => return self.get(&ns, &name),
         }
         Ok(Answer::default())

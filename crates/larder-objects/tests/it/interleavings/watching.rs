@@ -168,7 +168,7 @@ const TTL: i64 = 20_000_000_000;
 fn watching(server: &Server) -> (Arc<Watching>, VirtualClock) {
     let clock = VirtualClock::new(Timestamp::ZERO);
     let store = WatchStore::new(server.clone(), server.clone(), clock.clone(), WatchOptions::default());
-    store.add_reference("a", "x", "u");
+    store.add_references("a", &["x"], "u").run();
     (Arc::new(store), clock)
 }
 
@@ -176,7 +176,7 @@ fn adapting(server: &Server, namespaces_from: Option<usize>) -> Arc<Adapting> {
     let clock = VirtualClock::new(Timestamp::ZERO);
     let options = AutoOptions { namespaces_from, ..AutoOptions::default() };
     let store = AutoStore::new(server.clone(), server.clone(), clock, DefaultTtl, TTL, options);
-    store.add_reference("a", "x", "u");
+    store.add_references("a", &["x"], "u").run();
     Arc::new(store)
 }
 
@@ -234,7 +234,7 @@ fn an_object_that_is_released_while_readers_wait() {
         let readers = [read(&store), read(&store)];
         let releasing = {
             let store = Arc::clone(&store);
-            thread::spawn(move || store.delete_reference("a", "x", "u"))
+            thread::spawn(move || store.delete_references("a", &["x"], "u").run())
         };
         for reader in readers {
             let answer = reader.join().unwrap();
@@ -279,9 +279,9 @@ fn a_sink_of_a_generation_that_is_over_does_nothing() {
             old.confirm();
             old.failed(Arc::new(Failure::Unavailable));
         });
-        store.delete_reference("a", "x", "u");
+        store.delete_references("a", &["x"], "u").run();
         server.change(2);
-        store.add_reference("a", "x", "u");
+        store.add_references("a", &["x"], "u").run();
         assert_eq!(version(block_on(store.get("a", "x"))), 2);
         late.join().unwrap();
         let read = block_on(store.get("a", "x")).unwrap();
@@ -305,7 +305,7 @@ fn a_set_that_races_the_read_of_a_new_reference() {
                 sink.set(thing(3));
             })
         };
-        store.add_reference("a", "x", "v");
+        store.add_references("a", &["x"], "v").run();
         let readers = [read(&store), read(&store)];
         let leaving = read_and_leave(&store, 1);
         for reader in readers {
@@ -381,7 +381,7 @@ fn a_namespace_that_is_released_while_it_is_considered() {
         let server = Server::new(1);
         let store = adapting(&server, Some(1));
         let readers = [read(&store), read(&store)];
-        store.delete_reference("a", "x", "u");
+        store.delete_references("a", &["x"], "u").run();
         for reader in readers {
             let answer = reader.join().unwrap();
             assert!(answer.is_ok() || answer.unwrap_err().is_not_registered());
