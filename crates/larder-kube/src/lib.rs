@@ -55,6 +55,8 @@ mod connect;
 mod connector;
 mod error;
 mod fetch;
+#[allow(dead_code, reason = "the connections are built from it")]
+mod kubeconfig;
 mod listwatch;
 mod node;
 mod object;

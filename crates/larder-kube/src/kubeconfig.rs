@@ -1,0 +1,127 @@
+//! A kubeconfig, with the meaning that client-go's `clientcmd` gives it.
+//!
+//! [`load`] reads one file and returns the [`ClientSettings`] of a context. It connects to nothing and opens none of the files
+//! that the kubeconfig names, but for the checks that `clientcmd` makes.
+//!
+//! # Guarantees
+//!
+//! - *As clientcmd*: the same kubeconfigs are taken and refused, and each field means the same. The file is YAML as the tools of
+//!   Kubernetes read it; empty is the same as missing; relative paths begin at the kubeconfig's folder.
+//! - *Plain*: an error names the file, the place or the field, and the remedy. It never has the value of a secret.
+
+mod decode;
+mod server;
+mod validate;
+
+use crate::error::KubeError;
+use secrecy::SecretString;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// The largest kubeconfig, in bytes.
+const LARGEST: u64 = 10 << 20;
+
+/// Everything that a context of a kubeconfig says about a client.
+pub(crate) struct ClientSettings {
+    /// The server's address; always with a scheme.
+    pub(crate) server: http::Uri,
+    /// The name that the server's certificate must have, where it is another one than the server's host.
+    pub(crate) tls_server_name: Option<String>,
+    pub(crate) insecure_skip_tls_verify: bool,
+    /// The certificates that the server's is checked against; none for the system's.
+    pub(crate) authorities: Option<Blob>,
+    pub(crate) proxy_url: Option<String>,
+    pub(crate) disable_compression: bool,
+    pub(crate) user: User,
+    pub(crate) namespace: String,
+}
+
+/// Data that stands in the kubeconfig, or in a file of its own.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Blob {
+    Inline(Zeroizing<Vec<u8>>),
+    File(PathBuf),
+}
+
+/// How a client identifies itself.
+#[derive(Default)]
+pub(crate) struct User {
+    pub(crate) client_certificate: Option<Blob>,
+    pub(crate) client_key: Option<Blob>,
+    /// Counts while `token_file` cannot be read.
+    pub(crate) token: Option<SecretString>,
+    /// Read again and again; its token comes before `token`.
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<SecretString>,
+    pub(crate) impersonate: Option<Impersonate>,
+    pub(crate) exec: Option<ExecConfig>,
+}
+
+/// Whom requests are made for.
+#[derive(Clone, Default)]
+pub(crate) struct Impersonate {
+    pub(crate) user: String,
+    pub(crate) uid: Option<String>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
+}
+
+/// A program that gives credentials.
+#[derive(Clone)]
+pub(crate) struct ExecConfig {
+    /// A name to look for in `PATH`, or an absolute path.
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    /// Variables that the program gets beside larder's own.
+    pub(crate) env: Vec<(String, SecretString)>,
+    pub(crate) api_version: String,
+    /// What to tell where the program is missing.
+    pub(crate) install_hint: Option<String>,
+    /// Whether the program is told the cluster in `KUBERNETES_EXEC_INFO`.
+    pub(crate) provide_cluster_info: bool,
+    pub(crate) interactive_mode: InteractiveMode,
+    /// What the cluster's extension `client.authentication.k8s.io/exec` holds for the program.
+    pub(crate) cluster_config: Option<serde_json::Value>,
+}
+
+/// Whether a plugin wants standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum InteractiveMode {
+    Never,
+    IfAvailable,
+    Always,
+}
+
+/// The settings of a kubeconfig's context, or of its current one. It blocks while it reads files.
+///
+/// # Errors
+///
+/// [`KubeError::KubeconfigUnreadable`], [`KubeError::KubeconfigInvalid`], [`KubeError::UnknownContext`],
+/// [`KubeError::CredentialFile`] and [`KubeError::Config`].
+pub(crate) fn load(path: &Path, context: Option<&str>) -> Result<ClientSettings, KubeError> {
+    let unreadable =
+        |source: io::Error| KubeError::KubeconfigUnreadable { path: path.to_owned(), source: Arc::new(source) };
+    let invalid = |problem: String| KubeError::KubeconfigInvalid { path: path.to_owned(), problem };
+    let mut bytes = Zeroizing::new(Vec::new());
+    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(invalid(format!("it is larger than {LARGEST} bytes")));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let line = bytes.iter().take(error.valid_up_to()).filter(|byte| **byte == b'\n').count() + 1;
+        invalid(format!("line {line} is not UTF-8"))
+    })?;
+    let config = decode::Config::read(text).map_err(|mistake| {
+        let place = mistake.place().map(|place| format!(", at {place}")).unwrap_or_default();
+        invalid(format!("{mistake}{place}"))
+    })?;
+    validate::settings(config, path, context.filter(|context| !context.is_empty()))
+}
+
+#[cfg(test)]
+mod tests;
