@@ -60,7 +60,91 @@ fn unix_nanos(wall: SystemTime) -> i128 {
     }
 }
 
-/// The machine's monotonic clock, counted from the wall time at which it was made.
+/// The clocks of a machine below a [`MonotonicClock`], each in nanoseconds.
+///
+/// [`ThisMachine`] has the real ones. A test has its own, and puts the machine to sleep.
+pub trait MachineClocks: Copy + Send + Sync + 'static {
+    /// The time since the machine started, sleep included, as of now (`CLOCK_BOOTTIME`).
+    fn since_boot(&self) -> i128;
+
+    /// The time since the machine started, without sleep, as of now (`CLOCK_MONOTONIC`).
+    fn awake(&self) -> i128;
+
+    /// The same as of the kernel's last tick, 1 to 10 ms ago (`CLOCK_MONOTONIC_COARSE`): a fifth of the effort, for no
+    /// counter is read.
+    fn awake_at_tick(&self) -> i128;
+
+    /// The wall time since the Unix epoch, negative before it (`CLOCK_REALTIME`).
+    fn wall(&self) -> i128;
+
+    /// The offsets between these clocks that were noted last.
+    fn offsets(&self) -> &ClockOffsets;
+}
+
+/// The offsets between the clocks of one machine, as they were noted last.
+///
+/// All atomics are relaxed: each offset stands for itself.
+#[derive(Debug)]
+pub struct ClockOffsets {
+    /// The wall clock less the time since the start, in nanoseconds.
+    wall: AtomicI64,
+    /// The time that the machine has slept since its start, in nanoseconds.
+    asleep: AtomicI64,
+}
+
+impl ClockOffsets {
+    /// Offsets that are noted at the first use.
+    pub const fn new() -> Self {
+        Self { wall: AtomicI64::new(i64::MIN), asleep: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl Default for ClockOffsets {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The clocks of the machine that this process runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThisMachine;
+
+impl MachineClocks for ThisMachine {
+    /// As cheap as `std::time::Instant`, which would check and split each reading twice over: a cache reads it at each read.
+    #[inline]
+    fn since_boot(&self) -> i128 {
+        nanos_of(ClockId::Boottime)
+    }
+
+    #[inline]
+    fn awake(&self) -> i128 {
+        nanos_of(ClockId::Monotonic)
+    }
+
+    #[inline]
+    fn awake_at_tick(&self) -> i128 {
+        nanos_of(ClockId::MonotonicCoarse)
+    }
+
+    fn wall(&self) -> i128 {
+        unix_nanos(SystemTime::now())
+    }
+
+    #[inline]
+    fn offsets(&self) -> &ClockOffsets {
+        /// All clocks of the process have the same machine.
+        static OFFSETS: ClockOffsets = ClockOffsets::new();
+        &OFFSETS
+    }
+}
+
+#[inline]
+fn nanos_of(clock: ClockId) -> i128 {
+    let now = clock_gettime(clock);
+    i128::from(now.tv_sec) * NANOS_PER_SECOND + i128::from(now.tv_nsec)
+}
+
+/// A clock that never goes back and goes on while the machine sleeps, counted from the wall time at which it was made.
 ///
 /// Its epoch is the Unix epoch as the wall clock had it then. A step of the wall clock does not move it, so ages and
 /// waits stay right; [`wall_time`](Self::wall_time) and [`from_wall_time`](Self::from_wall_time) convert with the offset
@@ -68,28 +152,22 @@ fn unix_nanos(wall: SystemTime) -> i128 {
 ///
 /// The offset of the moment is kept for as long as it is within a millisecond of what the two clocks show: readings of two
 /// clocks are some hundred nanoseconds apart, and one timestamp is to have one wall time.
+///
+/// # Sleep
+///
+/// [`now`](Clock::now) counts the time that the machine sleeps (suspend to RAM or disk) without help.
+/// [`is_before`](Clock::is_before) goes by the kernel's tick, which stands still meanwhile, and adds the sleep that was
+/// noted last: whoever runs on a machine that sleeps calls [`note_sleep`](Self::note_sleep) after each resume, as the daemon
+/// does. Until that call, `is_before` judges as before the sleep.
 #[derive(Clone, Copy, Debug)]
-pub struct MonotonicClock {
-    /// What the machine's clock is behind this one, in nanoseconds.
+pub struct MonotonicClock<M = ThisMachine> {
+    /// What the time since the start of the machine is behind this clock, in nanoseconds.
     ahead: i128,
+    machine: M,
 }
 
-/// What the wall clock is ahead of the machine's monotonic clock, in nanoseconds, as it was last noted; one for all clocks of
-/// the process, which have the same two clocks below. Relaxed: it stands for itself.
-static WALL_AHEAD: AtomicI64 = AtomicI64::new(i64::MIN);
-
-/// By how much the noted offset may differ from what the clocks show.
+/// By how much a noted offset may differ from what the clocks show.
 const SAME_OFFSET: i128 = 1_000_000;
-
-/// What the wall clock is ahead of the monotonic clock, as the two show it.
-fn measured_ahead() -> i128 {
-    unix_nanos(SystemTime::now()) - monotonic_nanos()
-}
-
-/// The same, as it is gone by.
-fn wall_ahead() -> i128 {
-    noted(&WALL_AHEAD, measured_ahead())
-}
 
 /// The offset to go by, given the one that has just been measured.
 fn noted(note: &AtomicI64, measured: i128) -> i128 {
@@ -102,34 +180,13 @@ fn noted(note: &AtomicI64, measured: i128) -> i128 {
     measured
 }
 
-/// Nanoseconds of the machine's monotonic clock, since some moment.
-///
-/// The same clock as that of `std::time::Instant`, which would have each reading checked and split twice over: a cache
-/// reads it at every read.
-#[inline]
-fn monotonic_nanos() -> i128 {
-    nanos_of(ClockId::Monotonic)
-}
-
-/// The same as of the kernel's last tick, 1 to 10 ms ago; a fifth of the effort, for no counter is read.
-#[inline]
-fn monotonic_nanos_at_tick() -> i128 {
-    nanos_of(ClockId::MonotonicCoarse)
-}
-
-#[inline]
-fn nanos_of(clock: ClockId) -> i128 {
-    let now = clock_gettime(clock);
-    i128::from(now.tv_sec) * NANOS_PER_SECOND + i128::from(now.tv_nsec)
-}
-
 /// More than the time since the kernel's last tick, in nanoseconds: ten ticks of the slowest kernels.
 const LONGER_THAN_TICKS: i128 = 100_000_000;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 impl MonotonicClock {
-    /// A clock that starts at the wall time of now.
+    /// A clock of this machine that starts at the wall time of now.
     ///
     /// ```
     /// use larder_clock::{Clock, MonotonicClock};
@@ -137,7 +194,51 @@ impl MonotonicClock {
     /// assert!(clock.now() <= clock.now());
     /// ```
     pub fn new() -> Self {
-        Self { ahead: unix_nanos(SystemTime::now()) - monotonic_nanos() }
+        Self::of(ThisMachine)
+    }
+}
+
+impl<M: MachineClocks> MonotonicClock<M> {
+    /// A clock of that machine that starts at the wall time of now.
+    ///
+    /// ```
+    /// use larder_clock::{Clock, MonotonicClock, ThisMachine};
+    /// let clock = MonotonicClock::of(ThisMachine);
+    /// assert!(clock.now() <= clock.now());
+    /// ```
+    pub fn of(machine: M) -> Self {
+        let clock = Self { ahead: machine.wall() - machine.since_boot(), machine };
+        clock.note_sleep();
+        clock
+    }
+
+    /// Notes how long the machine has slept since its start, for [`is_before`](Clock::is_before). Returns how much longer
+    /// that is than at the last note: zero, but after a sleep.
+    ///
+    /// ```
+    /// use larder_clock::MonotonicClock;
+    /// let clock = MonotonicClock::new();
+    /// // Unless the machine slept between these two lines.
+    /// assert!(clock.note_sleep() < std::time::Duration::from_secs(1));
+    /// ```
+    pub fn note_sleep(&self) -> Duration {
+        let note = &self.machine.offsets().asleep;
+        let last = note.load(Ordering::Relaxed);
+        // Read in this order, an interruption makes the sleep too long, never too short: what has passed is not fresh.
+        let awake = self.machine.awake();
+        let asleep = noted(note, self.machine.since_boot() - awake);
+        let longer = if last == i64::MIN { 0 } else { asleep - i128::from(last) };
+        u64::try_from(longer).map_or(Duration::ZERO, Duration::from_nanos)
+    }
+
+    /// What the wall clock is ahead of the time since the start, as the two show it.
+    fn measured_wall(&self) -> i128 {
+        self.machine.wall() - self.machine.since_boot()
+    }
+
+    /// By how much wall times are ahead of timestamps.
+    fn wall_ahead(&self) -> i128 {
+        noted(&self.machine.offsets().wall, self.measured_wall()) - self.ahead
     }
 
     /// The wall time of a timestamp of this clock, in nanoseconds since the Unix epoch.
@@ -148,7 +249,7 @@ impl MonotonicClock {
     /// assert!(clock.wall_time(clock.now()) > 0);
     /// ```
     pub fn wall_time(&self, at: Timestamp) -> i128 {
-        at.as_nanos().saturating_add(wall_ahead() - self.ahead)
+        at.as_nanos().saturating_add(self.wall_ahead())
     }
 
     /// The timestamp of this clock for a wall time in nanoseconds since the Unix epoch.
@@ -159,7 +260,7 @@ impl MonotonicClock {
     /// assert!(clock.from_wall_time(0) < clock.now());
     /// ```
     pub fn from_wall_time(&self, unix_nanoseconds: i128) -> Timestamp {
-        Timestamp::from_nanos(unix_nanoseconds.saturating_sub(wall_ahead() - self.ahead))
+        Timestamp::from_nanos(unix_nanoseconds.saturating_sub(self.wall_ahead()))
     }
 
     /// The same for a wall time that another program has read, and after which something is to have happened: by what the
@@ -171,8 +272,8 @@ impl MonotonicClock {
     /// assert!(clock.from_wall_time(0) <= clock.from_wall_time_read_elsewhere(0));
     /// ```
     pub fn from_wall_time_read_elsewhere(&self, unix_nanoseconds: i128) -> Timestamp {
-        let measured = measured_ahead();
-        let ahead = noted(&WALL_AHEAD, measured).min(measured);
+        let measured = self.measured_wall();
+        let ahead = noted(&self.machine.offsets().wall, measured).min(measured);
         Timestamp::from_nanos(unix_nanoseconds.saturating_sub(ahead - self.ahead))
     }
 }
@@ -183,17 +284,19 @@ impl Default for MonotonicClock {
     }
 }
 
-impl Clock for MonotonicClock {
+impl<M: MachineClocks> Clock for MonotonicClock<M> {
     #[inline]
     fn now(&self) -> Timestamp {
         // A few centuries at most, in a type that has room for many ages of the universe.
-        Timestamp::from_nanos(self.ahead + monotonic_nanos())
+        Timestamp::from_nanos(self.ahead + self.machine.since_boot())
     }
 
-    /// A time that is further away than a few of the kernel's ticks is told by the time of the last one.
+    /// A time that is further away than a few of the kernel's ticks is told by the time of the last one and the sleep that
+    /// was noted.
     #[inline]
     fn is_before(&self, at: Timestamp) -> bool {
-        let left = at.as_nanos().saturating_sub(self.ahead + monotonic_nanos_at_tick());
+        let asleep = i128::from(self.machine.offsets().asleep.load(Ordering::Relaxed));
+        let left = at.as_nanos().saturating_sub(self.ahead + self.machine.awake_at_tick() + asleep);
         left > LONGER_THAN_TICKS || self.now() < at
     }
 }
@@ -313,9 +416,9 @@ mod tests {
     }
 
     #[test]
-    fn the_monotonic_clock_is_the_machines() {
-        let reading = || nanos(Duration::try_from(clock_gettime(ClockId::Monotonic)).expect("it is not negative"));
-        let (before, ours, after) = (reading(), monotonic_nanos(), reading());
+    fn the_monotonic_clock_is_the_machines_with_its_sleep() {
+        let reading = || nanos(Duration::try_from(clock_gettime(ClockId::Boottime)).expect("it is not negative"));
+        let (before, ours, after) = (reading(), ThisMachine.since_boot(), reading());
         assert!(before <= ours && ours <= after, "{before}, {ours}, {after}");
     }
 
@@ -335,7 +438,7 @@ mod tests {
 
     #[test]
     fn the_kernels_last_tick_is_not_long_ago() {
-        let (before, tick, after) = (monotonic_nanos(), monotonic_nanos_at_tick(), monotonic_nanos());
+        let (before, tick, after) = (ThisMachine.awake(), ThisMachine.awake_at_tick(), ThisMachine.awake());
         assert!(tick <= after, "{tick}, {after}");
         assert!(before - tick <= LONGER_THAN_TICKS, "the tick was {} ns ago", before - tick);
     }

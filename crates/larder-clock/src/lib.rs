@@ -9,7 +9,7 @@
 //!
 //! - A [`Timestamp`] has room for every sum that a trace can ask for: nanoseconds in 128 bits, so that neither a TTL of
 //!   `i64::MAX` nanoseconds nor many of them after one another wrap.
-//! - [`MonotonicClock`] never goes back, whatever is done to the wall clock.
+//! - [`MonotonicClock`] never goes back, whatever is done to the wall clock, and goes on while the machine sleeps.
 //!
 //! # Limits
 //!
@@ -33,5 +33,5 @@ mod timestamp;
 
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
-pub use clock::{Clock, MonotonicClock, VirtualClock};
+pub use clock::{Clock, ClockOffsets, MachineClocks, MonotonicClock, ThisMachine, VirtualClock};
 pub use timestamp::Timestamp;
