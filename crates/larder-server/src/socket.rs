@@ -5,6 +5,8 @@
 //! - A socket that a daemon answers on is left alone, and said to be in use, with the process that holds it.
 //! - Only a socket that nobody listens on is removed; any other kind of file is refused.
 //! - What is removed at the end is the socket that was made here: a file that took its place since then stays.
+//! - Nobody but root and the daemon's own user can put another file in the socket's place: a [folder] in which others could
+//!   is refused. Whatever has the socket's path, its mode is set on the socket alone, never through a link.
 //!
 //! # Limits
 //!
@@ -12,12 +14,16 @@
 //! path; the first one's socket is then gone. A lock would leave a file behind for a case that a service manager rules
 //! out.
 
+mod folder;
 mod keep;
 
 pub(crate) use keep::KeptSocket;
 
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, chmod, fstat, openat, statat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
@@ -59,6 +65,41 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
     },
+    /// The path has no file name, as `/` and `..`.
+    #[error("{path} names a folder: name a file in it", path = path.display())]
+    NoName {
+        /// The path.
+        path: PathBuf,
+    },
+    /// What should be a folder on the way to the socket is something else.
+    #[error("{path} is not a folder, and so cannot hold a socket: choose another path", path = path.display())]
+    NotAFolder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Others could put another file in the socket's place.
+    #[error(
+        "{folder} on the way to the socket is not safe: {why}, who could put another file in the socket's place; {remedy}, \
+         or choose another path",
+        folder = folder.display()
+    )]
+    UnsafeFolder {
+        /// The folder, or the link to one.
+        folder: PathBuf,
+        /// Who may change it, and why.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The socket was just made, and something else has its path.
+    #[error(
+        "another file took the place of socket {path} while it was made: find out which program does that",
+        path = path.display()
+    )]
+    Replaced {
+        /// The path.
+        path: PathBuf,
+    },
     /// The system refused a step.
     #[error("cannot {action} {path}", path = path.display())]
     Io {
@@ -85,46 +126,90 @@ type Identity = (u64, u64);
 /// The file of a socket; dropping it removes the file.
 #[derive(Debug)]
 struct SocketFile {
-    path: PathBuf,
+    folder: OwnedFd,
+    name: OsString,
     /// That of the file that was made here.
-    identity: Option<Identity>,
+    identity: Identity,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.identity.is_some() && self.identity == identity(&self.path) {
+        if found(&self.folder, &self.name) == Some(self.identity) {
             // There is nobody left to tell; the next start removes it.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
 }
 
+fn identity_of(stat: &Stat) -> Identity {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Which file has that name in the folder; a link is that file itself.
+fn found(folder: &OwnedFd, name: &OsStr) -> Option<Identity> {
+    statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().as_ref().map(identity_of)
+}
+
+/// Which file has that path; a link is that file itself.
 fn identity(path: &Path) -> Option<Identity> {
-    std::fs::symlink_metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+    statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().as_ref().map(identity_of)
+}
+
+/// A file as it is, open for nothing but to say which one it is; of a link, the link.
+fn open_as_it_is(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A path that leads to the open file, whatever has become of its own path.
+fn path_of(file: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// How far the making of a socket has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    FolderChecked,
+    PathFree,
+    Bound,
+    Opened,
 }
 
 /// Listens on the path, with mode 0666: who may read is decided by who connects, not by the file's mode.
 ///
-/// A directory that is missing is made, with mode 0755.
+/// A folder that is missing is made, with mode 0755.
 ///
 /// # Errors
 ///
-/// As [`SocketError`] lists them; nothing was changed then but a directory that may have been made, and a stale socket
+/// As [`SocketError`] lists them; nothing was changed then but a folder that may have been made, and a stale socket
 /// that may have been removed.
 async fn bind(path: &Path) -> Result<Socket, SocketError> {
+    bind_stepwise(path, |_| ()).await
+}
+
+/// The same; after each step, `after` is called, where a test does what an attacker could.
+async fn bind_stepwise(path: &Path, mut after: impl FnMut(Step)) -> Result<Socket, SocketError> {
     check(path)?;
-    let io = |action| move |source| SocketError::Io { action, path: path.to_owned(), source };
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(|source| SocketError::Io {
-            action: "make the socket's directory",
-            path: parent.to_owned(),
-            source,
-        })?;
-    }
-    remove_stale(path).await?;
+    let io = |action| move |source: io::Error| SocketError::Io { action, path: path.to_owned(), source };
+    let name = path.file_name().ok_or_else(|| SocketError::NoName { path: path.to_owned() })?;
+    let folder = folder::open_or_make(path.parent().unwrap_or(Path::new("/")))?;
+    after(Step::FolderChecked);
+    remove_stale(&folder, name, path).await?;
+    after(Step::PathFree);
+    // This follows no link that has the path: it fails if anything has.
     let listener = UnixListener::bind(path).map_err(io("listen on socket"))?;
-    let file = SocketFile { path: path.to_owned(), identity: identity(path) };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(io("set the mode of socket"))?;
+    after(Step::Bound);
+    let replaced = || SocketError::Replaced { path: path.to_owned() };
+    let made = open_as_it_is(&folder, name).map_err(|_| replaced())?;
+    let stat = fstat(&made).map_err(|error| io("look at")(error.into()))?;
+    // A socket of the own user with one name: another service's socket would be in its own folder, or have two names.
+    let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket || !is_own {
+        return Err(replaced());
+    }
+    let file = SocketFile { folder, name: name.to_owned(), identity: identity_of(&stat) };
+    after(Step::Opened);
+    // By its open file: the path may lead elsewhere by now. (The listener's own descriptor does not lead to the file.)
+    chmod(path_of(&made), Mode::from_raw_mode(0o666)).map_err(|error| io("set the mode of socket")(error.into()))?;
     Ok(Socket { file, listener })
 }
 
@@ -138,16 +223,18 @@ pub(crate) fn check(path: &Path) -> Result<(), SocketError> {
 }
 
 /// Removes the socket of a daemon that is gone.
-async fn remove_stale(path: &Path) -> Result<(), SocketError> {
-    let io = |action| move |source| SocketError::Io { action, path: path.to_owned(), source };
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(io("look at")(error)),
-        Ok(meta) if !meta.file_type().is_socket() => return Err(SocketError::NotASocket { path: path.to_owned() }),
-        Ok(_) => {}
+async fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(), SocketError> {
+    let io = |action| move |source: io::Error| SocketError::Io { action, path: path.to_owned(), source };
+    let there = match open_as_it_is(folder, name) {
+        Err(Errno::NOENT) => return Ok(()),
+        opened => opened.map_err(|error| io("look at")(error.into()))?,
+    };
+    let stat = fstat(&there).map_err(|error| io("look at")(error.into()))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(SocketError::NotASocket { path: path.to_owned() });
     }
     let in_use = |holder| SocketError::InUse { path: path.to_owned(), holder };
-    match tokio::time::timeout(PROBE_TIMEOUT, UnixStream::connect(path)).await {
+    match tokio::time::timeout(PROBE_TIMEOUT, UnixStream::connect(path_of(&there))).await {
         Ok(Ok(stream)) => Err(in_use(holder(&stream))),
         // Its queue of connections is full, so someone holds it.
         Err(_elapsed) => Err(in_use("a process that does not accept connections".to_owned())),
@@ -155,10 +242,13 @@ async fn remove_stale(path: &Path) -> Result<(), SocketError> {
             Err(in_use("a process that does not accept connections".to_owned()))
         }
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            tracing::info!(path = %path.display(), "removing the socket of a daemon that is gone");
-            std::fs::remove_file(path).map_err(io("remove the stale socket"))
+            if found(folder, name) == Some(identity_of(&stat)) {
+                tracing::info!(path = %path.display(), "removing the socket of a daemon that is gone");
+                unlinkat(folder, name, AtFlags::empty())
+                    .map_err(|error| io("remove the stale socket")(error.into()))?;
+            }
+            Ok(())
         }
-        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Ok(Err(error)) => Err(io("connect to the socket that is already at")(error)),
     }
 }
@@ -175,64 +265,4 @@ fn holder(stream: &UnixStream) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_socket_is_made_with_its_directory_and_removed_at_the_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("run/larder/l.sock");
-        let socket = bind(&path).await.unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
-        drop(socket);
-        assert!(!path.exists());
-    }
-
-    #[tokio::test]
-    async fn a_stale_socket_is_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("l.sock");
-        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert!(path.exists());
-        let _socket = bind(&path).await.unwrap();
-        UnixStream::connect(&path).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_live_socket_is_left_alone_and_its_holder_named() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("l.sock");
-        let _holder = bind(&path).await.unwrap();
-        let error = bind(&path).await.unwrap_err();
-        let own = format!("(process {})", std::process::id());
-        assert!(error.to_string().contains(&own), "{error}");
-        UnixStream::connect(&path).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn what_is_not_a_socket_is_refused_and_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("l.sock");
-        std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(bind(&path).await, Err(SocketError::NotASocket { .. })));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-    }
-
-    #[tokio::test]
-    async fn a_path_that_is_too_long_is_refused_with_its_length() {
-        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(LONGEST_PATH)));
-        let error = bind(&path).await.unwrap_err();
-        assert!(error.to_string().contains("112 bytes"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_successor_of_the_socket_survives_the_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("l.sock");
-        let first = bind(&path).await.unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let _second = bind(&path).await.unwrap();
-        drop(first);
-        UnixStream::connect(&path).await.unwrap();
-    }
-}
+mod tests;

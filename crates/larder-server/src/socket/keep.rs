@@ -64,7 +64,7 @@ impl KeptSocket {
     /// Looks whether the file is there, and makes it anew if that can be done.
     async fn look(&mut self) {
         let found = identity(&self.path);
-        if found.is_some() && found == self.socket.file.identity {
+        if found == Some(self.socket.file.identity) {
             (self.stranger, self.told) = (None, None);
             return;
         }
@@ -203,7 +203,7 @@ mod tests {
         kept.look().await;
         assert_eq!(identity(&path), second, "left alone at first");
         kept.look().await;
-        assert_eq!(identity(&path), kept.socket.file.identity, "dead after all");
+        assert_eq!(identity(&path), Some(kept.socket.file.identity), "dead after all");
         UnixStream::connect(&path).await.unwrap();
     }
 
@@ -220,7 +220,26 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
         kept.look().await;
-        assert_eq!((identity(&path), &kept.told), (kept.socket.file.identity, &None));
+        assert_eq!((identity(&path), &kept.told), (Some(kept.socket.file.identity), &None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_folder_that_others_may_write_since_the_start_is_refused_until_they_may_not() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (folder, path) = folder();
+        let set_mode = |mode| fs::set_permissions(folder.path().join("run"), fs::Permissions::from_mode(mode)).unwrap();
+        let mut kept = KeptSocket::bind(path.clone()).await.unwrap();
+        let before = kept.socket.file.identity;
+        set_mode(0o777);
+        fs::remove_file(&path).unwrap();
+        for _ in 0..3 {
+            kept.look().await;
+        }
+        assert!(kept.told.as_ref().is_some_and(|why| why.contains("lets others write")), "{kept:?}");
+        assert_eq!((path.exists(), kept.socket.file.identity), (false, before));
+        set_mode(0o755);
+        kept.look().await;
+        UnixStream::connect(&path).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

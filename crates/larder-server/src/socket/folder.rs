@@ -1,0 +1,112 @@
+//! The folder of a socket, reached step by step without trusting anybody but root and the daemon's own user.
+//!
+//! # Guarantees
+//!
+//! - Each folder on the way belongs to root or to the daemon's own user, and nobody else may write there, unless the folder
+//!   is sticky, as `/tmp`: nobody can rename or remove another's file there.
+//! - A link on the way, such as `/var/run`, is followed if root or the daemon's own user made it.
+//!
+//! # Limits
+//!
+//! Whoever mounts file systems, or has root's capabilities, can put anything anywhere.
+
+use super::{SocketError, open_as_it_is};
+use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, open, readlinkat};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// As many links on the way to a file as Linux follows.
+const MOST_LINKS: usize = 40;
+/// Mode bits: group and others may write.
+const OTHERS_WRITE: u32 = 0o022;
+/// Mode bit: only a file's owner and the folder's may rename or remove it.
+const STICKY: u32 = 0o1000;
+
+/// Opens the folder; one that is missing is made, with mode 0755.
+///
+/// # Errors
+///
+/// A folder on the way that is [not safe](SocketError::UnsafeFolder), not a folder, or that the system does not let be opened
+/// or made.
+pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
+    let io = |action, path: &Path| {
+        let path = path.to_owned();
+        move |source: io::Error| SocketError::Io { action, path, source }
+    };
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let absolute = std::path::absolute(here).map_err(io("find the folder", folder))?;
+    let root = || {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        open("/", flags, Mode::empty()).map_err(|error| io("open", Path::new("/"))(error.into()))
+    };
+    let (mut at, mut path) = (root()?, PathBuf::from("/"));
+    let mut left = names_of(&absolute);
+    let mut links = 0;
+    while let Some(name) = left.pop_front() {
+        let next_path = path.join(&name);
+        let failed = |action| {
+            let failed = io(action, &next_path);
+            move |error: Errno| failed(error.into())
+        };
+        let next = match open_as_it_is(&at, &name) {
+            Err(Errno::NOENT) => {
+                match mkdirat(&at, &name, Mode::from_raw_mode(0o755)) {
+                    // Somebody else was faster: whoever that is, the folder is looked at below.
+                    Ok(()) | Err(Errno::EXIST) => open_as_it_is(&at, &name),
+                    Err(error) => return Err(failed("make the socket's folder")(error)),
+                }
+            }
+            opened => opened,
+        };
+        let next = next.map_err(failed("open the socket's folder"))?;
+        let stat = fstat(&next).map_err(failed("look at"))?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => {
+                refuse_unsafe(&next_path, stat.st_uid, Some(stat.st_mode))?;
+                (at, path) = (next, next_path);
+            }
+            FileType::Symlink => {
+                refuse_unsafe(&next_path, stat.st_uid, None)?;
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(failed("follow the link")(Errno::LOOP));
+                }
+                let target = readlinkat(&next, "", Vec::new()).map_err(failed("follow the link"))?;
+                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                if target.is_absolute() {
+                    (at, path) = (root()?, PathBuf::from("/"));
+                }
+                left = names_of(&target).into_iter().chain(left).collect();
+            }
+            _ => return Err(SocketError::NotAFolder { path: next_path }),
+        }
+    }
+    Ok(at)
+}
+
+fn names_of(path: &Path) -> VecDeque<OsString> {
+    let is_step = |component: &Component<'_>| matches!(component, Component::Normal(_) | Component::ParentDir);
+    path.components().filter(is_step).map(|component| component.as_os_str().to_owned()).collect()
+}
+
+/// Refuses a folder that others than root and the own user may change, or a link, which has no mode, that others made.
+fn refuse_unsafe(path: &Path, owner: u32, mode: Option<u32>) -> Result<(), SocketError> {
+    let own = rustix::process::geteuid().as_raw();
+    let unsafe_folder = |why, remedy| Err(SocketError::UnsafeFolder { folder: path.to_owned(), why, remedy });
+    if owner != 0 && owner != own {
+        let remedy = format!("give it to root (chown -h root {})", path.display());
+        return unsafe_folder(format!("it belongs to user {owner}"), remedy);
+    }
+    match mode {
+        Some(mode) if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 => {
+            let remedy = format!("forbid that (chmod go-w {})", path.display());
+            unsafe_folder(format!("its mode {:04o} lets others write", mode & 0o7777), remedy)
+        }
+        _ => Ok(()),
+    }
+}
