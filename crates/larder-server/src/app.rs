@@ -6,13 +6,14 @@ use crate::params::Params;
 use crate::peer::Peer;
 use crate::{events, health, kube_api, local_api};
 use axum::Router;
-use axum::extract::{FromRequestParts, MatchedPath, Query, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{Method, request};
 use larder_node::Node;
 use prometheus_client::registry::Registry;
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +53,9 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .route("/larder/v1/events", get(events::lifecycle))
         .route("/larder/v1/pods/{uid}/status", get(local_api::pod_status))
         .route("/larder/v1/namespaces/{namespace}/pods/{name}/status", get(local_api::pod_status_by_name))
-        .merge(health_routes())
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
         .layer(middleware::from_fn(authorize))
@@ -60,20 +63,16 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// What is open to whoever reaches the metrics' address: nothing of what is held.
+/// What is open to whoever reaches the metrics' address: nothing that names the node, a server, a user or an object.
 pub(crate) fn open(app: &Arc<App>) -> Router {
-    health_routes()
+    Router::new()
+        .route("/livez", get(health::livez_without_reasons))
+        .route("/readyz", get(health::readyz_without_reasons))
+        .route("/metrics", get(health::metrics))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
         .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
-}
-
-fn health_routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/livez", get(health::livez))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics))
 }
 
 async fn unknown_path(request: Request) -> ApiError {
@@ -87,10 +86,10 @@ async fn method_not_allowed(request: Request) -> ApiError {
     ApiError::MethodNotAllowed(format!("larder answers GET and HEAD only, not {}", request.method()))
 }
 
-/// Refuses whoever is neither root nor the user that the daemon runs as.
+/// Refuses whoever [may not read](Peer::is_allowed).
 async fn authorize(request: Request, next: Next) -> Response {
     match request.extensions().get::<Peer>() {
-        Some(peer) if peer.is_allowed() => next.run(request).await,
+        Some(peer) if peer.is_allowed => next.run(request).await,
         Some(peer) => ApiError::ForeignUser(peer.uid).into_response(),
         // Every connection to the local API has a peer; without one, nobody is let in.
         None => ApiError::ForeignUser(u32::MAX).into_response(),
@@ -119,3 +118,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         }
     }
 }
+
+/// The names in a path; one that cannot be read is the client's mistake.
+pub(crate) struct Names<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Names<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Self(names)),
+            Err(error) => Err(ApiError::bad_path(parts.uri.path(), &error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

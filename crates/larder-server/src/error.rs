@@ -6,9 +6,9 @@
 //! | no pod of this node refers to it, or not the one that it was asked for (`?pod=`) | 403 | `Forbidden` |
 //! | it is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the daemon runs without that source | 501 | `NotImplemented` |
-//! | a parameter is wrong, or not known to a path of larder's own | 400 | `BadRequest` |
+//! | a parameter is wrong, or not known to a path of larder's own; a path cannot be decoded | 400 | `BadRequest` |
 //! | a newer-than wait outlasted its timeout | 504 | `Timeout`, with the last known status |
-//! | another user than root | 403 | `Forbidden` |
+//! | a user that may not read | 403 | `Forbidden` |
 //! | a path that is not served | 404 | `NotFound`, with a cause of type `PathNotServed` |
 //! | another method than GET and HEAD, a watch | 405 | `MethodNotAllowed` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
@@ -19,6 +19,7 @@
 use crate::cache_status::{CacheStatus, Outcome};
 use crate::wire;
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use larder_node::ReadError;
@@ -94,11 +95,15 @@ pub(crate) enum ApiError {
     BadParameter { name: &'static str, value: String, problem: String },
     #[error("parameter \"{name}\" is not known here: {}", known_parameters(known))]
     UnknownParameter { name: String, known: &'static [&'static str] },
+    #[error("the path {path} cannot be read: {problem}")]
+    BadPath { path: String, problem: String },
     #[error("the path {0} is not served here")]
     UnknownPath(String),
     #[error("{0}")]
     MethodNotAllowed(String),
-    #[error("user {0} may not read from larder: only root and the user that it runs as may")]
+    #[error(
+        "user {0} may not read from larder: only root may, and larder's own user outside of other containers; ask as root"
+    )]
     ForeignUser(u32),
     #[error("timed out waiting for a newer status: {why}")]
     WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
@@ -124,6 +129,10 @@ impl ApiError {
         Self::BadParameter { name, value: value.chars().take(200).collect(), problem }
     }
 
+    pub(crate) fn bad_path(path: &str, problem: &PathRejection) -> Self {
+        Self::BadPath { path: path.chars().take(200).collect(), problem: problem.body_text() }
+    }
+
     pub(crate) fn unknown_parameter(name: &str, known: &'static [&'static str]) -> Self {
         Self::UnknownParameter { name: name.chars().take(200).collect(), known }
     }
@@ -138,7 +147,7 @@ impl ApiError {
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::BadParameter { .. } | Self::UnknownParameter { .. } => StatusCode::BAD_REQUEST,
+            Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } => StatusCode::BAD_REQUEST,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::WaitTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -210,6 +219,9 @@ impl ApiError {
                 causes: vec![cause("FieldValueNotSupported", self.to_string(), name)],
                 ..StatusDetails::default()
             },
+            Self::BadPath { problem, .. } => {
+                StatusDetails { causes: vec![cause("PathUnreadable", problem.clone(), "")], ..StatusDetails::default() }
+            }
             Self::UnknownPath(path) => {
                 StatusDetails { causes: vec![cause("PathNotServed", path.clone(), "")], ..StatusDetails::default() }
             }

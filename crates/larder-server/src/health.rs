@@ -12,18 +12,37 @@ use std::fmt::Write as _;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// What a failed check says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reasons {
+    /// Why it failed. Names of nodes and servers, and texts of others, stand in it.
+    Told,
+    /// Nothing, as on the health paths of the API server.
+    Withheld,
+}
+
 /// Whether the daemon is alive; a failure here is a reason to restart it.
 pub(crate) async fn livez(State(app): Shared, params: Params) -> Response {
-    checks("livez", &app.node.liveness(), params.flag("verbose"))
+    checks("livez", &app.node.liveness(), params.flag("verbose"), Reasons::Told)
+}
+
+/// The same for whoever reaches the metrics' address.
+pub(crate) async fn livez_without_reasons(State(app): Shared, params: Params) -> Response {
+    checks("livez", &app.node.liveness(), params.flag("verbose"), Reasons::Withheld)
 }
 
 /// Whether the daemon has something to serve.
 pub(crate) async fn readyz(State(app): Shared, params: Params) -> Response {
-    checks("readyz", &app.node.readiness(), params.flag("verbose"))
+    checks("readyz", &app.node.readiness(), params.flag("verbose"), Reasons::Told)
+}
+
+/// The same for whoever reaches the metrics' address.
+pub(crate) async fn readyz_without_reasons(State(app): Shared, params: Params) -> Response {
+    checks("readyz", &app.node.readiness(), params.flag("verbose"), Reasons::Withheld)
 }
 
 /// The checks as the API server's own health paths write them.
-fn checks(path: &str, checks: &[Check], verbose: bool) -> Response {
+fn checks(path: &str, checks: &[Check], verbose: bool, reasons: Reasons) -> Response {
     let is_fine = checks.iter().all(|check| check.failure.is_none());
     if is_fine && !verbose {
         return "ok".into_response();
@@ -31,9 +50,10 @@ fn checks(path: &str, checks: &[Check], verbose: bool) -> Response {
     let mut text = String::new();
     for check in checks {
         // Writing to a string cannot fail.
-        let _ = match &check.failure {
-            None => writeln!(text, "[+]{} ok", check.name),
-            Some(why) => writeln!(text, "[-]{} failed: {why}", check.name),
+        let _ = match (&check.failure, reasons) {
+            (None, _) => writeln!(text, "[+]{} ok", check.name),
+            (Some(why), Reasons::Told) => writeln!(text, "[-]{} failed: {why}", check.name),
+            (Some(_), Reasons::Withheld) => writeln!(text, "[-]{} failed: reason withheld", check.name),
         };
     }
     let _ = writeln!(text, "{path} check {}", if is_fine { "passed" } else { "failed" });

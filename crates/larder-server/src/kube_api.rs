@@ -6,14 +6,14 @@
 //! No watch, no discovery, no tables, no protobuf. `limit`, `continue` and `resourceVersion` are not looked at: a list is
 //! always whole, and as fresh as its headers say.
 
-use crate::app::{App, Shared};
+use crate::app::{App, Names, Shared};
 use crate::body::kubernetes_list;
 use crate::error::ApiError;
 use crate::freshness::Told;
 use crate::params::Params;
 use crate::wire::object_kind;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, header};
 use larder_kube::{Kind, json_of};
@@ -57,7 +57,7 @@ fn unknown_path(path: &str) -> ApiError {
 /// `/api/v1/{kind}`: a list in all namespaces.
 pub(crate) async fn list_all(
     State(app): Shared,
-    Path(kind): Path<String>,
+    Names(kind): Names<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
     match kind.as_str() {
@@ -69,7 +69,7 @@ pub(crate) async fn list_all(
 /// `/api/v1/namespaces/{namespace}/{kind}`: a list in a namespace.
 pub(crate) async fn list_in_namespace(
     State(app): Shared,
-    Path((namespace, kind)): Path<(String, String)>,
+    Names((namespace, kind)): Names<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
     if namespace.is_empty() {
@@ -187,7 +187,7 @@ fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
 }
 
 /// `/api/v1/nodes/{name}`.
-pub(crate) async fn get_node(State(app): Shared, Path(name): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn get_node(State(app): Shared, Names(name): Names<String>) -> Result<Response, ApiError> {
     let answer = app.node.get_node(&name);
     one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))))
 }
@@ -195,7 +195,7 @@ pub(crate) async fn get_node(State(app): Shared, Path(name): Path<String>) -> Re
 /// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
 pub(crate) async fn get_one(
     State(app): Shared,
-    Path((namespace, kind, name)): Path<(String, String, String)>,
+    Names((namespace, kind, name)): Names<(String, String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
     if namespace.is_empty() || name.is_empty() {

@@ -21,18 +21,25 @@ pub struct LimitError {
 /// How much of the daemon clients may take, so that one that hangs or floods harms nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections that root and the daemon's own user may have open, all together. Default: 512. One more is answered
-    /// with 503 and closed.
+    /// Connections that root and the daemon's own user may have open, all together. Default: 512. For one more, the
+    /// connection is closed that has waited longest for its client: idle, sending slowly, or not reading. If larder is
+    /// busy for every client, the new one is answered with 503.
     pub connections: usize,
     /// Connections of other users, which get nothing but a 403. Default: 32, apart from the others, so that nobody takes
-    /// root's.
+    /// root's. One more is received as above.
     pub foreign_connections: usize,
-    /// Connections to the metrics' address. Default: 32.
+    /// Connections to the metrics' address. Default: 32. One more is received as above.
     pub metrics_connections: usize,
+    /// Requests on one connection to the metrics' address, after which it is closed. Default: 1000.
+    pub metrics_requests_per_connection: usize,
     /// How long a client may take to send a request's head; also how long an idle connection is kept. Default: 30 s.
     pub head_timeout: Duration,
     /// How long a client may leave its answer untaken. Default: 30 s.
     pub stall_timeout: Duration,
+    /// The same as `head_timeout`, on the metrics' address. Default: 5 s.
+    pub metrics_head_timeout: Duration,
+    /// The same as `stall_timeout`, on the metrics' address. Default: 5 s.
+    pub metrics_stall_timeout: Duration,
     /// How long requests that are being answered may take when the daemon ends. Default: 5 s.
     pub drain_timeout: Duration,
 }
@@ -43,8 +50,11 @@ impl Default for Limits {
             connections: 512,
             foreign_connections: 32,
             metrics_connections: 32,
+            metrics_requests_per_connection: 1000,
             head_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
+            metrics_head_timeout: Duration::from_secs(5),
+            metrics_stall_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
         }
     }
@@ -61,20 +71,23 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The first one that cannot be used: no connection or more than 2^20, no time or more than a day.
+    /// The first one that cannot be used: no connection or request, more than 2^20, no time or more than a day.
     pub fn validate(&self) -> Result<(), LimitError> {
-        for (field, connections) in [
+        for (field, count) in [
             ("connections", self.connections),
             ("foreign_connections", self.foreign_connections),
             ("metrics_connections", self.metrics_connections),
+            ("metrics_requests_per_connection", self.metrics_requests_per_connection),
         ] {
-            if !(1..=MOST_CONNECTIONS).contains(&connections) {
+            if !(1..=MOST_CONNECTIONS).contains(&count) {
                 return Err(LimitError { field, problem: format!("must be from 1 to {MOST_CONNECTIONS}") });
             }
         }
         for (field, time) in [
             ("head_timeout", self.head_timeout),
             ("stall_timeout", self.stall_timeout),
+            ("metrics_head_timeout", self.metrics_head_timeout),
+            ("metrics_stall_timeout", self.metrics_stall_timeout),
             ("drain_timeout", self.drain_timeout),
         ] {
             if time.is_zero() || time > LONGEST {
@@ -101,6 +114,9 @@ mod tests {
         check("connections", &|limits| limits.connections = usize::MAX);
         check("foreign_connections", &|limits| limits.foreign_connections = usize::MAX);
         check("metrics_connections", &|limits| limits.metrics_connections = 0);
+        check("metrics_requests_per_connection", &|limits| limits.metrics_requests_per_connection = 0);
+        check("metrics_head_timeout", &|limits| limits.metrics_head_timeout = Duration::ZERO);
+        check("metrics_stall_timeout", &|limits| limits.metrics_stall_timeout = Duration::MAX);
         check("head_timeout", &|limits| limits.head_timeout = Duration::ZERO);
         check("stall_timeout", &|limits| limits.stall_timeout = Duration::MAX);
         check("drain_timeout", &|limits| limits.drain_timeout = Duration::ZERO);

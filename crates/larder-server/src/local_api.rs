@@ -1,6 +1,6 @@
 //! larder's own paths: how the daemon is doing, what it holds without the data, and what the runtime says of pods.
 
-use crate::app::{App, Shared};
+use crate::app::{App, Names, Shared};
 use crate::error::ApiError;
 use crate::freshness::Told;
 use crate::kube_api::read_timeout;
@@ -10,7 +10,7 @@ use crate::wire::{
     object_kind,
 };
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use larder_kube::Kind;
@@ -33,7 +33,7 @@ pub(crate) async fn status(State(app): Shared, params: Params) -> Result<Json<Re
 /// `/larder/v1/objects/{kind}`.
 pub(crate) async fn list_entries(
     State(app): Shared,
-    Path(kind): Path<String>,
+    Names(kind): Names<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
     let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
@@ -87,7 +87,7 @@ fn why(error: &ReadError) -> String {
 /// `/larder/v1/objects/{kind}/{namespace}/{name}`.
 pub(crate) async fn get_entry(
     State(app): Shared,
-    Path((kind, namespace, name)): Path<(String, String, String)>,
+    Names((kind, namespace, name)): Names<(String, String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
     let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
@@ -115,7 +115,7 @@ pub(crate) async fn list_pod_statuses(State(app): Shared, params: Params) -> Res
 /// `/larder/v1/pods/{uid}/status`.
 pub(crate) async fn pod_status(
     State(app): Shared,
-    Path(uid): Path<String>,
+    Names(uid): Names<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
     read_status(&app, &PodUid::from(uid.as_str()), None, &params).await
@@ -124,7 +124,7 @@ pub(crate) async fn pod_status(
 /// `/larder/v1/namespaces/{namespace}/pods/{name}/status`.
 pub(crate) async fn pod_status_by_name(
     State(app): Shared,
-    Path((namespace, name)): Path<(String, String)>,
+    Names((namespace, name)): Names<(String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
     let uid = app.node.runtime_uid(&namespace, &name)?;

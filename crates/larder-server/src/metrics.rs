@@ -21,6 +21,30 @@ struct RouteLabel {
     route: String,
 }
 
+/// Where a connection comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listener {
+    /// The local API's socket.
+    Socket,
+    /// The metrics' address.
+    Metrics,
+}
+
+impl From<Listener> for ListenerLabel {
+    fn from(listener: Listener) -> Self {
+        let listener = match listener {
+            Listener::Socket => "socket",
+            Listener::Metrics => "metrics",
+        };
+        Self { listener }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ListenerLabel {
+    listener: &'static str,
+}
+
 /// Seconds from 100 µs to 3.3 s: answers from the cache, and those that a fetch is waited for.
 const SECONDS: [f64; 16] = [
     0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.006_4, 0.012_8, 0.025_6, 0.051_2, 0.102_4, 0.204_8,
@@ -35,10 +59,9 @@ fn seconds_histogram() -> Histogram {
 pub(crate) struct ServerMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Family<RouteLabel, Histogram, fn() -> Histogram>,
-    /// Connections that are open.
-    pub(crate) connections: Gauge,
-    /// Connections that were turned away because too many were open.
-    pub(crate) turned_away: Counter,
+    connections: Family<ListenerLabel, Gauge>,
+    evicted: Family<ListenerLabel, Counter>,
+    turned_away: Family<ListenerLabel, Counter>,
     /// Connections of users that may not read.
     pub(crate) foreign: Counter,
 }
@@ -48,8 +71,9 @@ impl ServerMetrics {
         let metrics = Self {
             requests: Family::default(),
             seconds: Family::new_with_constructor(seconds_histogram),
-            connections: Gauge::default(),
-            turned_away: Counter::default(),
+            connections: Family::default(),
+            evicted: Family::default(),
+            turned_away: Family::default(),
             foreign: Counter::default(),
         };
         registry.register("larder_http_requests", "Requests, by route and status", metrics.requests.clone());
@@ -61,16 +85,44 @@ impl ServerMetrics {
         );
         registry.register("larder_http_connections", "Connections that are open", metrics.connections.clone());
         registry.register(
+            "larder_http_connections_evicted",
+            "Connections that were closed to make room, because their clients were idle or slow",
+            metrics.evicted.clone(),
+        );
+        registry.register(
             "larder_http_connections_turned_away",
-            "Connections that were turned away because too many were open",
+            "Connections that were turned away because larder was busy for as many as may be open",
             metrics.turned_away.clone(),
         );
+        // Each listener counts from the start: an alert on a counter needs its zero.
+        for listener in [Listener::Socket, Listener::Metrics] {
+            let label = listener.into();
+            drop(metrics.connections.get_or_create(&label));
+            drop(metrics.evicted.get_or_create(&label));
+            drop(metrics.turned_away.get_or_create(&label));
+        }
         registry.register(
             "larder_http_connections_foreign",
             "Connections of users that may not read",
             metrics.foreign.clone(),
         );
         metrics
+    }
+
+    pub(crate) fn connection_opened(&self, listener: Listener) {
+        self.connections.get_or_create(&listener.into()).inc();
+    }
+
+    pub(crate) fn connection_closed(&self, listener: Listener) {
+        self.connections.get_or_create(&listener.into()).dec();
+    }
+
+    pub(crate) fn evicted(&self, listener: Listener) {
+        self.evicted.get_or_create(&listener.into()).inc();
+    }
+
+    pub(crate) fn turned_away(&self, listener: Listener) {
+        self.turned_away.get_or_create(&listener.into()).inc();
     }
 
     pub(crate) fn request(&self, route: &str, code: StatusCode, took: Duration) {

@@ -8,8 +8,10 @@ use tokio::net::UnixStream;
 pub(crate) struct Peer {
     /// Its user.
     pub(crate) uid: u32,
-    /// The user that the daemon runs as.
-    own: u32,
+    /// Whether it may read: root may, and the daemon's own user in the daemon's own PID namespace.
+    ///
+    /// A user means little across containers: many images run as 65532, for one.
+    pub(crate) is_allowed: bool,
 }
 
 impl Peer {
@@ -17,14 +19,27 @@ impl Peer {
     ///
     /// If the kernel does not say.
     pub(crate) fn of(stream: &UnixStream) -> io::Result<Self> {
-        let uid = stream.peer_cred()?.uid();
-        Ok(Self { uid, own: rustix::process::geteuid().as_raw() })
+        let peer = stream.peer_cred()?;
+        let own = rustix::process::geteuid().as_raw();
+        let is_near = || peer.pid().is_some_and(is_in_own_pid_namespace);
+        Ok(Self { uid: peer.uid(), is_allowed: is_allowed(peer.uid(), own, is_near) })
     }
+}
 
-    /// Whether it may read: root and the daemon's own user may, nobody else.
-    pub(crate) fn is_allowed(self) -> bool {
-        self.uid == 0 || self.uid == self.own
-    }
+fn is_allowed(uid: u32, own: u32, is_near: impl FnOnce() -> bool) -> bool {
+    uid == 0 || uid == own && is_near()
+}
+
+/// Whether a process is in the PID namespace of the daemon, not in one below. One that is elsewhere cannot be seen at all, and
+/// has the ID 0.
+fn is_in_own_pid_namespace(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| has_one_id(&status, pid))
+}
+
+/// Whether that is the only ID of a process, which has one in each namespace from the daemon's down to its own.
+fn has_one_id(status: &str, pid: i32) -> bool {
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    ids.is_some_and(|ids| ids.trim() == pid.to_string())
 }
 
 #[cfg(test)]
@@ -32,10 +47,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_root_and_the_own_user_may_read() {
-        for (uid, own, expected) in [(0, 0, true), (0, 500, true), (500, 500, true), (500, 0, false), (501, 500, false)]
-        {
-            assert_eq!(Peer { uid, own }.is_allowed(), expected, "{uid} on {own}");
+    fn only_root_and_the_own_user_of_the_own_container_may_read() {
+        for (uid, own, is_near, expected) in [
+            (0, 0, true, true),
+            (0, 0, false, true),
+            (0, 500, false, true),
+            (500, 500, true, true),
+            (500, 500, false, false),
+            (500, 0, true, false),
+            (501, 500, true, false),
+        ] {
+            assert_eq!(is_allowed(uid, own, || is_near), expected, "{uid} on {own}, near: {is_near}");
         }
+    }
+
+    #[test]
+    fn a_process_of_the_own_namespace_has_one_id() {
+        for (status, expected) in [
+            ("Pid:\t7\nNSpid:\t7\nNSpgid:\t7\n", true),
+            ("NSpid:\t7\t1\n", false),
+            ("NSpid:\t8\n", false),
+            ("NSpid:\n", false),
+            ("Pid:\t7\n", false),
+        ] {
+            assert_eq!(has_one_id(status, 7), expected, "{status:?}");
+        }
+        assert!(is_in_own_pid_namespace(std::process::id().try_into().unwrap()));
+        assert!(!is_in_own_pid_namespace(0), "it cannot be seen");
     }
 }

@@ -3,36 +3,38 @@
 //! # Guarantees
 //!
 //! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the
-//!   [limits'](Limits) time, and nobody else notices.
+//!   [limits'](Limits) time, or as soon as [somebody else needs the room](crate::admission).
 //! - The socket's file is made anew when somebody has removed it.
 //! - When the token is cancelled: no new connection is taken, requests in flight are answered within the drain timeout,
 //!   newer-than waits are answered at once, requests half sent are dropped, and the socket's file is removed.
 
+use crate::admission::{Activity, Admission, Admitted};
 use crate::app::{self, App};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
+use crate::metrics::Listener;
 use crate::peer::Peer;
 use crate::socket::{self, KeptSocket, SocketError};
 use crate::stall::StallGuard;
 use axum::Router;
 use axum::body::Body;
-use http::Request;
+use http::{HeaderValue, Request, header};
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use larder_node::Node;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -171,8 +173,17 @@ struct Connections {
 
 impl Connections {
     async fn take_local(&self, socket: &mut KeptSocket, router: Router) {
-        let own = Arc::new(Semaphore::new(self.limits.connections));
-        let foreign = Arc::new(Semaphore::new(self.limits.foreign_connections));
+        let mut own = Admission::new(self.limits.connections);
+        let mut foreign = Admission::new(self.limits.foreign_connections);
+        let client = Client {
+            listener: Listener::Socket,
+            router,
+            head_timeout: self.limits.head_timeout,
+            stall_timeout: self.limits.stall_timeout,
+            drain_timeout: self.limits.drain_timeout,
+            most_requests: usize::MAX,
+            peer: None,
+        };
         while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
             let Some(stream) = self.accepted(accepted).await else { continue };
             let peer = match Peer::of(&stream) {
@@ -182,25 +193,50 @@ impl Connections {
                     continue;
                 }
             };
-            let slots = if peer.is_allowed() { &own } else { &foreign };
-            if !peer.is_allowed() {
+            if !peer.is_allowed {
                 self.app.metrics.foreign.inc();
             }
-            match Arc::clone(slots).try_acquire_owned() {
-                Ok(slot) => self.serve(stream, router.clone(), Some(peer), slot),
-                Err(_) => self.turn_away(&stream),
+            let admission = if peer.is_allowed { &mut own } else { &mut foreign };
+            match self.admit(admission, Listener::Socket) {
+                Some(activity) => self.serve(stream, Client { peer: Some(peer), ..client.clone() }, activity),
+                // Said as far as that can be said without waiting; whoever does not get it sees the connection closed.
+                None => drop(stream.try_write(&turned_away())),
             }
         }
     }
 
     async fn take_metrics(&self, listener: Option<&TcpListener>, router: Router) {
         let Some(listener) = listener else { return };
-        let slots = Arc::new(Semaphore::new(self.limits.metrics_connections));
+        let mut admission = Admission::new(self.limits.metrics_connections);
+        let client = Client {
+            listener: Listener::Metrics,
+            router,
+            head_timeout: self.limits.metrics_head_timeout,
+            stall_timeout: self.limits.metrics_stall_timeout,
+            drain_timeout: self.limits.drain_timeout,
+            most_requests: self.limits.metrics_requests_per_connection,
+            peer: None,
+        };
         while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
             let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
-            match Arc::clone(&slots).try_acquire_owned() {
-                Ok(slot) => self.serve(stream, router.clone(), None, slot),
-                Err(_) => drop(self.app.metrics.turned_away.inc()),
+            match self.admit(&mut admission, Listener::Metrics) {
+                Some(activity) => self.serve(stream, client.clone(), activity),
+                None => drop(stream.try_write(&turned_away())),
+            }
+        }
+    }
+
+    /// Finds room for one more connection, if there is any or can be made, and counts what that took.
+    fn admit(&self, admission: &mut Admission, listener: Listener) -> Option<Arc<Activity>> {
+        match admission.admit() {
+            Admitted::Free(activity) => Some(activity),
+            Admitted::InPlaceOfAnother(activity) => {
+                self.app.metrics.evicted(listener);
+                Some(activity)
+            }
+            Admitted::No => {
+                self.app.metrics.turned_away(listener);
+                None
             }
         }
     }
@@ -221,60 +257,75 @@ impl Connections {
         }
     }
 
-    /// Says that there are too many, as far as that can be said without waiting.
-    fn turn_away(&self, stream: &UnixStream) {
-        self.app.metrics.turned_away.inc();
-        // Whoever does not get it sees the connection closed.
-        let _ = stream.try_write(&turned_away());
-    }
-
-    fn serve<S>(&self, stream: S, router: Router, peer: Option<Peer>, slot: OwnedSemaphorePermit)
+    fn serve<S>(&self, stream: S, client: Client, activity: Arc<Activity>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (limits, token, app) = (self.limits.clone(), self.token.clone(), Arc::clone(&self.app));
+        let (token, app) = (self.token.clone(), Arc::clone(&self.app));
         self.tracker.spawn(async move {
-            let _slot = slot;
-            app.metrics.connections.inc();
-            if let Err(error) = connection(stream, router, peer, &limits, token).await {
+            let listener = client.listener;
+            app.metrics.connection_opened(listener);
+            if let Err(error) = connection(stream, client, activity, token).await {
                 // The client's doing: it went away, was too slow, or does not speak HTTP.
                 tracing::debug!(%error, "connection ended");
             }
-            app.metrics.connections.dec();
+            app.metrics.connection_closed(listener);
         });
     }
+}
+
+/// How a client is served.
+#[derive(Clone)]
+struct Client {
+    listener: Listener,
+    router: Router,
+    head_timeout: Duration,
+    stall_timeout: Duration,
+    drain_timeout: Duration,
+    most_requests: usize,
+    /// Who it is, on the socket.
+    peer: Option<Peer>,
 }
 
 /// Serves one connection to its end; when the token is cancelled, to the end of what it has asked for by then.
 async fn connection<S>(
     stream: S,
-    router: Router,
-    peer: Option<Peer>,
-    limits: &Limits,
+    client: Client,
+    activity: Arc<Activity>,
     token: CancellationToken,
 ) -> Result<(), hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let in_flight = TaskTracker::new();
-    let requests = in_flight.clone();
+    let io = TokioIo::new(StallGuard::new(stream, client.stall_timeout, Arc::clone(&activity)));
+    let (requests, answering) = (in_flight.clone(), Arc::clone(&activity));
+    // Relaxed: it is counted by one task.
+    let served = AtomicUsize::new(0);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        if let Some(peer) = peer {
+        if let Some(peer) = client.peer {
             request.extensions_mut().insert(peer);
         }
-        let in_flight = requests.token();
-        let answer = router.clone().oneshot(request.map(Body::new));
-        async move { answer.await.map(|answer| answer.map(|body| InFlight { body, _in_flight: in_flight })) }
+        let in_flight = InFlight::begin(requests.token(), Arc::clone(&answering));
+        let is_last = served.fetch_add(1, Ordering::Relaxed) + 1 >= client.most_requests;
+        let answer = client.router.clone().oneshot(request.map(Body::new));
+        async move {
+            let mut answer = answer.await?;
+            if is_last {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer.map(|body| InFlightBody { body, _in_flight: in_flight }))
+        }
     });
-    let io = TokioIo::new(StallGuard::new(stream, limits.stall_timeout));
     let mut connection = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits.head_timeout)
+            .header_read_timeout(client.head_timeout)
             .serve_connection(io, service)
     );
     tokio::select! {
         ended = connection.as_mut() => return ended,
+        () = activity.evicted.cancelled() => return Ok(()),
         () = token.cancelled() => connection.as_mut().graceful_shutdown(),
     }
     in_flight.close();
@@ -286,18 +337,38 @@ where
     tokio::select! {
         ended = connection => ended,
         () = answered => Ok(()),
-        () = tokio::time::sleep(limits.drain_timeout) => Ok(()),
+        () = tokio::time::sleep(client.drain_timeout) => Ok(()),
     }
 }
 
-/// A body that counts as in flight until it is dropped.
+/// A request that is being answered, until this is dropped.
 #[derive(Debug)]
 struct InFlight {
-    body: Body,
-    _in_flight: TaskTrackerToken,
+    activity: Arc<Activity>,
+    _token: TaskTrackerToken,
 }
 
-impl hyper::body::Body for InFlight {
+impl InFlight {
+    fn begin(token: TaskTrackerToken, activity: Arc<Activity>) -> Self {
+        activity.works();
+        Self { activity, _token: token }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.activity.idles();
+    }
+}
+
+/// The body of an answer, in flight until it is dropped.
+#[derive(Debug)]
+struct InFlightBody {
+    body: Body,
+    _in_flight: InFlight,
+}
+
+impl hyper::body::Body for InFlightBody {
     type Data = bytes::Bytes;
     type Error = axum::Error;
 

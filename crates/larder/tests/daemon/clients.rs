@@ -1,9 +1,9 @@
 //! Clients that send garbage, hang, flood or go away harm nobody else.
 
-use crate::harness::{Daemon, until};
+use crate::harness::{Daemon, LIMIT, folder_with, request, until};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Instant;
 
 /// The daemon's limit of connections.
@@ -51,18 +51,128 @@ async fn clients_that_hang_hold_up_nobody() {
 }
 
 #[tokio::test]
-async fn too_many_connections_are_turned_away_and_room_is_found_again() {
+async fn the_connection_that_is_idle_longest_makes_room_for_a_new_one() {
     let daemon = Daemon::with_manifests(&[]).await;
     let mut open = Vec::new();
     for _ in 0..CONNECTIONS {
         open.push(UnixStream::connect(daemon.socket()).await.unwrap());
     }
+    let metrics = daemon.get("/metrics").await.text;
+    // Those that asked whether the daemon is ready may not have been gone yet.
+    assert!(count(&metrics, "larder_http_connections_evicted_total{listener=\"socket\"}") >= 1, "{metrics}");
+    assert_eq!(count(&metrics, "larder_http_connections_turned_away_total{listener=\"socket\"}"), 0, "{metrics}");
+    let mut oldest = open.swap_remove(0);
+    let end = tokio::time::timeout(LIMIT, oldest.read(&mut [0])).await.expect("it is closed");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    let newest = open.last_mut().unwrap();
+    newest.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    newest.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_being_answered_is_kept_and_a_new_one_is_turned_away_with_when_to_ask_again() {
+    let daemon = limited("limits: {connections: 2}", &["--runtime-endpoint", "unix:///does/not/exist.sock"]);
+    until("it answers", async || daemon.try_get("/livez").await.filter(|answer| answer.code == 200)).await;
+    let mut watches = Vec::new();
+    for _ in 0..2 {
+        let mut stream = UnixStream::connect(daemon.socket()).await.unwrap();
+        stream.write_all(b"GET /larder/v1/events?watch=true HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut head = [0; 15];
+        tokio::time::timeout(LIMIT, stream.read_exact(&mut head)).await.expect("it is answered").unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200 OK");
+        watches.push(stream);
+    }
     let turned_away =
         until("one is turned away", async || daemon.try_get("/livez").await.filter(|answer| answer.code != 200)).await;
     assert_eq!((turned_away.code, turned_away.header("retry-after")), (503, "1"), "{turned_away:?}");
     assert!(turned_away.json()["message"].as_str().unwrap().contains("too many connections"));
-    drop(open);
+    drop(watches);
     until("there is room again", async || daemon.try_get("/livez").await.filter(|answer| answer.code == 200)).await;
+    let metrics = daemon.get("/metrics").await.text;
+    assert!(count(&metrics, "larder_http_connections_turned_away_total{listener=\"socket\"}") >= 1, "{metrics}");
+}
+
+/// The value of a metric.
+fn count(metrics: &str, name: &str) -> u64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {metrics}"));
+    line.trim().parse().unwrap()
+}
+
+/// A daemon of manifests with this file of settings.
+fn limited(settings: &str, arguments: &[&str]) -> Daemon {
+    let folder = folder_with(&[]);
+    std::fs::write(folder.path().join("settings.yaml"), settings).unwrap();
+    let fixed = ["--manifests", "manifests", "--config", "settings.yaml"];
+    Daemon::spawn(folder, &[&fixed[..], arguments].concat())
+}
+
+#[tokio::test]
+async fn idle_and_slow_clients_over_tcp_do_not_hold_up_a_probe() {
+    // No time limit ends any of these clients within the test.
+    let settings = "limits: {metricsHeadTimeout: 1h, metricsStallTimeout: 1h}";
+    let daemon = limited(settings, &["--runtime-endpoint", "none"]);
+    daemon.ready().await;
+    let address = daemon.metrics_address().await;
+    let mut hanging = Vec::new();
+    for n in 0..120 {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        match n % 3 {
+            0 => {}
+            1 => stream.write_all(b"GET /livez HTTP/1.1\r\nhost:").await.unwrap(),
+            // It asks again and again, and reads nothing.
+            _ => loop {
+                let ask = stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
+                if !matches!(tokio::time::timeout(Duration::from_millis(20), ask).await, Ok(Ok(()))) {
+                    break;
+                }
+            },
+        }
+        hanging.push(stream);
+        if n % 3 == 2 {
+            let began = Instant::now();
+            let stream = TcpStream::connect(&address).await.unwrap();
+            let answer = tokio::time::timeout(LIMIT, request(stream, "GET", "/livez", "*/*")).await;
+            assert_eq!(answer.expect("it is answered").expect("it is answered").code, 200, "beside {n}");
+            assert!(began.elapsed() < Duration::from_secs(1), "{:?} beside {n}", began.elapsed());
+        }
+    }
+    let metrics = daemon.get("/metrics").await.text;
+    assert!(count(&metrics, "larder_http_connections_evicted_total{listener=\"metrics\"}") >= 80, "{metrics}");
+    assert!(count(&metrics, "larder_http_connections{listener=\"metrics\"}") <= 32, "{metrics}");
+}
+
+#[tokio::test]
+async fn a_client_over_tcp_that_is_idle_slow_or_does_not_read_loses_its_connection() {
+    let settings =
+        "limits: {metricsHeadTimeout: 50ms, metricsStallTimeout: 50ms, metricsRequestsPerConnection: 100000}";
+    let daemon = limited(settings, &["--runtime-endpoint", "none"]);
+    daemon.ready().await;
+    let address = daemon.metrics_address().await;
+    for head in ["", "GET /livez HTTP/1.1\r\nhost:", "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut got = Vec::new();
+        let end = tokio::time::timeout(LIMIT, stream.read_to_end(&mut got)).await;
+        assert!(end.is_ok(), "it is closed after {head:?}");
+    }
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let asking = async { while stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.is_ok() {} };
+    tokio::time::timeout(LIMIT, asking).await.expect("a client that never reads is cut off");
+}
+
+#[tokio::test]
+async fn a_connection_over_tcp_ends_after_as_many_requests_as_it_may_make() {
+    let daemon = limited("limits: {metricsRequestsPerConnection: 2}", &["--runtime-endpoint", "none"]);
+    daemon.ready().await;
+    let mut stream = TcpStream::connect(daemon.metrics_address().await).await.unwrap();
+    stream.write_all("GET /livez HTTP/1.1\r\nhost: x\r\n\r\n".repeat(3).as_bytes()).await.unwrap();
+    let mut got = String::new();
+    // The third request may make the end a reset.
+    let _ = tokio::time::timeout(LIMIT, stream.read_to_string(&mut got)).await.expect("it is closed");
+    assert_eq!(got.matches("HTTP/1.1 200").count(), 2, "{got}");
+    assert_eq!(got.to_lowercase().matches("connection: close").count(), 1, "{got}");
 }
 
 #[tokio::test]
@@ -74,7 +184,7 @@ async fn clients_that_go_away_leave_nothing_behind() {
     }
     until("only the scraper's own connection is open", async || {
         let metrics = daemon.try_get("/metrics").await?.text;
-        metrics.contains("larder_http_connections 1\n").then_some(())
+        (count(&metrics, "larder_http_connections{listener=\"socket\"}") == 1).then_some(())
     })
     .await;
 }

@@ -4,6 +4,8 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -153,12 +155,24 @@ impl Daemon {
         Self::start(larder(), folder, arguments, log)
     }
 
+    /// The same, as another user, who owns the folder and all that is in it.
+    pub(crate) fn spawn_as(user: u32, folder: TempDir, arguments: &[&str]) -> Self {
+        assert!(rustix::process::geteuid().is_root(), "this test changes the user of a process, and so needs root");
+        let log = File::create(folder.path().join("stderr")).unwrap();
+        give(folder.path(), user);
+        let mut larder = Command::new(binary_for_all(folder.path()));
+        larder.uid(user).gid(user).env_clear().stdin(Stdio::null());
+        Self::start(larder, folder, arguments, log)
+    }
+
     fn start(mut larder: Command, folder: TempDir, arguments: &[&str], log: File) -> Self {
+        if !larder.get_envs().any(|(name, value)| name == "NODE_NAME" && value.is_some()) {
+            larder.env("NODE_NAME", "node-1");
+        }
         let child = larder
             .arg("run")
             .args(["--socket", "l.sock", "--metrics-address", "127.0.0.1:0"])
             .args(arguments)
-            .env("NODE_NAME", "node-1")
             .current_dir(folder.path())
             .stdout(File::create(folder.path().join("stdout")).unwrap())
             .stderr(log)
@@ -191,6 +205,16 @@ impl Daemon {
     /// Waits until that has been logged: what is logged is written a moment later.
     pub(crate) async fn logged(&self, text: &str) {
         until(&format!("\"{text}\" is logged"), async || self.log().contains(text).then_some(())).await;
+    }
+
+    /// The address of its metrics, as it has printed it.
+    pub(crate) async fn metrics_address(&self) -> String {
+        until("it says where its metrics are", async || {
+            let printed = self.printed();
+            let rest = printed.split_once("metrics  http://")?.1;
+            rest.split_once("/metrics").map(|(address, _)| address.to_owned())
+        })
+        .await
     }
 
     /// What it has printed so far.
@@ -268,6 +292,29 @@ where
         answer = exchange => answer,
         () = connection => None,
     }
+}
+
+/// Gives a folder and all that is in it to a user.
+fn give(folder: &Path, user: u32) {
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_dir() {
+            give(&entry.path(), user);
+        }
+        chown(entry.path(), Some(user), Some(user)).unwrap();
+    }
+    chown(folder, Some(user), Some(user)).unwrap();
+}
+
+/// The binary in that folder, where any user can run it: the build's own folder may be closed to them.
+pub(crate) fn binary_for_all(folder: &Path) -> PathBuf {
+    let (built, copy) = (env!("CARGO_BIN_EXE_larder"), folder.join("larder"));
+    if !copy.exists() && fs::hard_link(built, &copy).is_err() {
+        fs::copy(built, &copy).unwrap();
+    }
+    for path in [folder, &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    copy
 }
 
 /// Whether a file is there and a socket.

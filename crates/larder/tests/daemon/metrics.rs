@@ -1,10 +1,11 @@
 //! Scraping, over the socket and over the metrics' address.
 
 use crate::harness::{Answer, Daemon, request, until};
-use larder_testkit::api_server::{ApiServer, User};
+use larder_testkit::api_server::{ApiServer, Fault, User};
 use larder_testkit::cri_runtime::{CriServer, SandboxSpec};
 use larder_testkit::objects::{node, pod, secret};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use tokio::net::TcpStream;
 
 const FILES: [(&str, &str); 1] = [(
@@ -17,16 +18,6 @@ const FILES: [(&str, &str); 1] = [(
 ",
 )];
 
-/// The metrics' address, as the daemon printed it.
-async fn address(daemon: &Daemon) -> String {
-    until("it says where its metrics are", async || {
-        let printed = daemon.printed();
-        let rest = printed.split_once("http://")?.1;
-        rest.split_once("/metrics").map(|(address, _)| address.to_owned())
-    })
-    .await
-}
-
 async fn scrape(address: &str, path: &str, accept: &str) -> Answer {
     request(TcpStream::connect(address).await.unwrap(), "GET", path, accept).await.unwrap()
 }
@@ -34,7 +25,7 @@ async fn scrape(address: &str, path: &str, accept: &str) -> Answer {
 #[tokio::test]
 async fn metrics_are_served_in_the_format_that_is_asked_for() {
     let daemon = Daemon::with_manifests(&FILES).await;
-    let address = address(&daemon).await;
+    let address = daemon.metrics_address().await;
     let prometheus = scrape(&address, "/metrics", "text/plain").await;
     assert_eq!(prometheus.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
     for line in [
@@ -154,7 +145,7 @@ async fn every_metric_is_documented_and_named_by_the_conventions() {
 #[tokio::test]
 async fn the_metrics_address_serves_nothing_of_what_is_held() {
     let daemon = Daemon::with_manifests(&FILES).await;
-    let address = address(&daemon).await;
+    let address = daemon.metrics_address().await;
     for path in ["/livez", "/readyz"] {
         assert_eq!(scrape(&address, path, "*/*").await.code, 200);
     }
@@ -162,6 +153,84 @@ async fn the_metrics_address_serves_nothing_of_what_is_held() {
         let answer = scrape(&address, path, "*/*").await;
         assert_eq!(answer.code, 404, "{answer:?}");
     }
+}
+
+/// What is told over TCP of anything that anybody could ask for there.
+async fn all_over_tcp(address: &str) -> String {
+    let mut all = String::new();
+    for path in ["/livez", "/readyz", "/metrics", "/", "/api/v1/pods", "/larder/v1/status", "/readyz/pods", "/version"]
+    {
+        for query in ["", "?verbose", "?verbose=true&exclude=pods", "?%ff=%ff"] {
+            for method in ["GET", "HEAD", "POST"] {
+                let stream = TcpStream::connect(address).await.unwrap();
+                let answer = request(stream, method, &format!("{path}{query}"), "application/openmetrics-text").await;
+                writeln!(all, "{method} {path}{query}: {:?}", answer.unwrap()).unwrap();
+            }
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn nothing_on_tcp_names_node_server_user_or_object_whether_all_is_well_or_nothing_is() {
+    let outside = tempfile::tempdir().unwrap();
+    let api = ApiServer::start().await.unwrap();
+    let needles = ["telltale", "127.0.0.1", "localhost", "https://", "cri.sock"];
+    api.store().create(node("telltale-node")).unwrap();
+    api.store().create(secret("telltale-ns", "telltale-secret", &[("a", "telltale-value")])).unwrap();
+    let web = pod("telltale-ns", "telltale-pod").uid("telltale-uid").node("telltale-node");
+    let web = web.secret_volume("telltale-secret").env_from_config_map("telltale-map");
+    api.store().create(web.build()).unwrap();
+    let kubeconfig = outside.path().join("telltale-kubeconfig");
+    api.write_kubeconfig(&kubeconfig, &api.add_user(User::node("telltale-node"))).unwrap();
+    let cri = CriServer::start(&outside.path().join("cri.sock")).await.unwrap();
+    let sandbox = cri.containers().run_sandbox(&SandboxSpec::new("telltale-ns", "telltale-pod", "telltale-uid"));
+    let container = cri.containers().create_container(&sandbox, "telltale-app", "telltale:1").unwrap();
+    cri.containers().start_container(&container).unwrap();
+    let kubeconfig = kubeconfig.display().to_string();
+    let arguments =
+        ["--kubeconfig", &kubeconfig, "--runtime-endpoint", &cri.endpoint(), "--node-name", "telltale-node"];
+
+    // Nothing is there at the start: no source has answered, and the socket says why.
+    api.outage().await;
+    cri.outage().await;
+    let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+    let address = daemon.metrics_address().await;
+    let reasons = until("each reason is known", async || {
+        let text = daemon.try_get("/readyz?verbose").await?.text;
+        (text.contains("[-]pods failed: ") && text.contains("telltale")).then_some(text)
+    });
+    let reasons = reasons.await;
+    assert!(reasons.contains("127.0.0.1"), "the socket names the server: {reasons}");
+    let told = all_over_tcp(&address).await;
+    assert!(told.contains("[-]pods failed: reason withheld") && told.contains("[-]runtime failed: reason withheld"));
+    let leak = |told: &str| needles.into_iter().find(|needle| told.contains(needle));
+    assert_eq!(leak(&told), None, "{told}");
+
+    // All is well.
+    api.restore().await.unwrap();
+    cri.restore().await.unwrap();
+    daemon.ready().await;
+    let secret = "/api/v1/namespaces/telltale-ns/secrets/telltale-secret";
+    until("it is read", async || daemon.try_get(secret).await.filter(|answer| answer.code == 200)).await;
+    daemon.larder("wait pod telltale-pod -n telltale-ns --for=state=running").await.ok();
+    let told = all_over_tcp(&address).await;
+    assert!(told.contains("[+]runtime ok") && told.contains("larder_pods 1"), "{told}");
+    assert_eq!(leak(&told), None, "{told}");
+
+    // The server fails, with a text of its own, and reads fail.
+    api.inject(Fault::status(500));
+    api.outage().await;
+    cri.outage().await;
+    until("it is degraded", async || {
+        let report = daemon.try_get("/larder/v1/status").await?.json();
+        report["degraded"].to_string().contains("127.0.0.1").then_some(())
+    })
+    .await;
+    daemon.get(&format!("{secret}?timeout=100ms")).await;
+    let told = all_over_tcp(&address).await;
+    assert!(told.contains("larder_degraded 1"), "{told}");
+    assert_eq!(leak(&told), None, "{told}");
 }
 
 #[tokio::test]

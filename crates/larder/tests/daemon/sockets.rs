@@ -1,6 +1,6 @@
 //! The socket: whose it is, and who may read.
 
-use crate::harness::{Daemon, folder_with, is_socket, larder, run, until};
+use crate::harness::{Daemon, LIMIT, binary_for_all, folder_with, is_socket, larder, run, until};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -101,14 +101,9 @@ async fn everyone_may_connect_and_only_root_may_read() {
     assert!(rustix::process::geteuid().is_root(), "this test changes the user of a process, and so needs root");
     let daemon = Daemon::with_manifests(&[]).await;
     assert_eq!(fs::metadata(daemon.socket()).unwrap().permissions().mode() & 0o777, 0o666);
-    // Nobody can reach neither the folder of the tests nor the binary in its build folder.
+    fs::set_permissions(daemon.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let open = tempfile::tempdir().unwrap();
-    for path in [open.path(), daemon.folder.path()] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let binary = open.path().join("larder");
-    copy(Path::new(env!("CARGO_BIN_EXE_larder")), &binary);
-    let mut command = std::process::Command::new(&binary);
+    let mut command = std::process::Command::new(binary_for_all(open.path()));
     command.args(["get", "secrets", "-A"]).env("LARDER_SOCKET", daemon.socket()).uid(NOBODY).gid(NOBODY);
     let told = run(command).await.failed();
     assert!(told.starts_with("Error from server (Forbidden): user 65534 may not read"), "{told}");
@@ -118,11 +113,85 @@ async fn everyone_may_connect_and_only_root_may_read() {
     metrics.await;
 }
 
-fn copy(from: &Path, to: &Path) {
-    if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to).unwrap();
+/// The user that many images of containers run as.
+const NONROOT: u32 = 65_532;
+
+/// What `larder get` says to that user; with `--pid`, in a PID namespace of its own, as in a container.
+async fn get_as(user: u32, daemon: &Daemon, namespace: &[&str]) -> crate::harness::Output {
+    let mut command = std::process::Command::new("unshare");
+    command.args(namespace).args(["--", "setpriv", "--reuid"]).arg(user.to_string()).args(["--clear-groups", "--"]);
+    command.arg(binary_for_all(daemon.folder.path())).args(["get", "pods", "-A"]);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("LARDER_SOCKET", daemon.socket());
+    run(command).await
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_not_root_serves_root_and_its_own_user_but_no_other_container_of_that_user() {
+    let daemon = Daemon::spawn_as(NONROOT, folder_with(&[]), &ARGUMENTS);
+    daemon.ready().await;
+    assert_eq!(fs::metadata(daemon.socket()).unwrap().permissions().mode() & 0o777, 0o666);
+    for (user, namespace) in [(0, &[][..]), (0, &["--pid", "--fork"]), (NONROOT, &[])] {
+        assert_eq!(get_as(user, &daemon, namespace).await.code, Some(0), "user {user} in {namespace:?}");
     }
-    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).unwrap();
+    for (user, namespace) in [(NONROOT, &["--pid", "--fork"][..]), (NOBODY, &[])] {
+        let told = get_as(user, &daemon, namespace).await.failed();
+        assert!(told.starts_with(&format!("Error from server (Forbidden): user {user} may not read")), "{told}");
+    }
+    // It is made anew by that user too.
+    fs::remove_file(daemon.socket()).unwrap();
+    daemon.ready().await;
+    assert_eq!(get_as(NONROOT, &daemon, &[]).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_mount_of_the_folder_survives_a_restart_and_one_of_the_file_does_not() {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+    let mut first = Daemon::with_manifests(&[]).await;
+    // As two pods have it: one mounts the folder, and one the file.
+    let pods = tempfile::tempdir().unwrap();
+    let script = "\
+        mkdir folder && touch file && mount --bind -o ro \"$2\" folder && mount --bind \"$2/l.sock\" file || exit 1
+        for when in before after; do
+            read _
+            for socket in folder/l.sock file; do
+                \"$1\" get pods -A --socket $socket >&2 && echo $when $socket answers || echo $when $socket fails
+            done
+        done";
+    let mut command = tokio::process::Command::from(std::process::Command::new("unshare"));
+    command.args(["--mount", "--", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_larder")]).arg(first.folder.path());
+    command.current_dir(pods.path()).kill_on_drop(true);
+    command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut reader = command.spawn().unwrap();
+    let (mut ask, told) = (reader.stdin.take().unwrap(), reader.stdout.take().unwrap());
+    let mut told = tokio::io::BufReader::new(told).lines();
+    let mut two_lines = async || {
+        ask.write_all(b"\n").await.unwrap();
+        let mut next = async || tokio::time::timeout(LIMIT, told.next_line()).await.expect("it answers").unwrap();
+        [next().await.expect("a line"), next().await.expect("a line")]
+    };
+    assert_eq!(two_lines().await, ["before folder/l.sock answers", "before file answers"]);
+    first.signal(Signal::TERM);
+    first.ended().await;
+    let folder = std::mem::replace(&mut first.folder, tempfile::tempdir().unwrap());
+    let second = Daemon::spawn(folder, &ARGUMENTS);
+    second.ready().await;
+    assert_eq!(two_lines().await, ["after folder/l.sock answers", "after file fails"]);
+}
+
+#[tokio::test]
+async fn a_folder_in_which_others_could_swap_the_socket_is_refused_with_what_to_do() {
+    let run_in = async |prepare: &dyn Fn(&Path)| {
+        let folder = folder_with(&[]);
+        prepare(folder.path());
+        let mut daemon = Daemon::spawn(folder, &ARGUMENTS);
+        assert_eq!(daemon.ended().await.code(), Some(1), "{}", daemon.log());
+        assert!(!daemon.socket().exists());
+        daemon.log()
+    };
+    let world = run_in(&|folder| fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap()).await;
+    assert!(world.contains("its mode 0777 lets others write") && world.contains("chmod go-w /"), "{world}");
+    let foreign = run_in(&|folder| std::os::unix::fs::chown(folder, Some(NOBODY), None).unwrap()).await;
+    assert!(foreign.contains("it belongs to user 65534") && foreign.contains("chown -h root /"), "{foreign}");
 }
 
 #[tokio::test]

@@ -92,10 +92,15 @@ pub(super) struct LimitsSection {
     connections: usize,
     foreign_connections: usize,
     metrics_connections: usize,
+    metrics_requests_per_connection: usize,
     #[serde(with = "duration")]
     head_timeout: Duration,
     #[serde(with = "duration")]
     stall_timeout: Duration,
+    #[serde(with = "duration")]
+    metrics_head_timeout: Duration,
+    #[serde(with = "duration")]
+    metrics_stall_timeout: Duration,
     #[serde(with = "duration")]
     drain_timeout: Duration,
 }
@@ -197,8 +202,11 @@ section! {
     connections,
     foreign_connections,
     metrics_connections,
+    metrics_requests_per_connection,
     head_timeout,
     stall_timeout,
+    metrics_head_timeout,
+    metrics_stall_timeout,
     drain_timeout,
 }
 

@@ -1,0 +1,210 @@
+//! Whatever is asked on whichever path: an error is a `Status` with the code of the answer.
+
+use super::*;
+use crate::error::Status;
+use axum::body::Body;
+use http::{StatusCode, header};
+use http_body_util::BodyExt as _;
+use larder_node::{Cluster, Config, RuntimeEndpoint};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use std::sync::OnceLock;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tower::ServiceExt as _;
+
+/// A node without a cluster and without a runtime, and both its routers.
+struct Bench {
+    runtime: Runtime,
+    local: Router,
+    open: Router,
+    _folder: tempfile::TempDir,
+}
+
+fn bench() -> &'static Bench {
+    static BENCH: OnceLock<Bench> = OnceLock::new();
+    BENCH.get_or_init(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: i}]}}";
+        std::fs::write(folder.path().join("pod.yaml"), pod).unwrap();
+        let mut config = Config::new("node-1".to_owned(), Cluster::Manifests(folder.path().to_owned()));
+        config.runtime = RuntimeEndpoint::None;
+        let app = runtime.block_on(async {
+            let token = CancellationToken::new();
+            let node = Node::start(config, token.clone()).await.unwrap();
+            node.settled().await;
+            App::new(node, token)
+        });
+        let (local, open) = (super::local(&app), super::open(&app));
+        Bench { runtime, local, open, _folder: folder }
+    })
+}
+
+/// The code of the answer, and the `Status` of an answer that is none of 2xx.
+fn answer(router: &Router, method: &str, target: &str, peer: Option<Peer>) -> (StatusCode, Option<Status>) {
+    let mut request = http::Request::builder().method(method).uri(target).body(Body::empty()).unwrap();
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
+    let answered = async {
+        let response = router.clone().oneshot(request).await.unwrap();
+        let code = response.status();
+        if code.is_success() {
+            return (code, None);
+        }
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json", "{method} {target}");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        if method == "HEAD" {
+            return (code, None);
+        }
+        let status = serde_json::from_slice(&body);
+        (code, Some(status.unwrap_or_else(|error| panic!("{method} {target}: {error}: {body:?}"))))
+    };
+    let within = async { tokio::time::timeout(Duration::from_mins(1), answered).await };
+    bench().runtime.block_on(within).expect("it is answered")
+}
+
+const ROOT: Peer = Peer { uid: 0, is_allowed: true };
+const FOREIGN: Peer = Peer { uid: 4711, is_allowed: false };
+
+/// A part of a path or a value of a parameter: one that larder knows, or bytes of any kind, escaped or as they are.
+fn part() -> impl Strategy<Value = String> {
+    let known = [
+        "api",
+        "v1",
+        "namespaces",
+        "default",
+        "secrets",
+        "configmaps",
+        "pods",
+        "nodes",
+        "web",
+        "node-1",
+        "larder",
+        "status",
+        "objects",
+        "events",
+        "livez",
+        "readyz",
+        "metrics",
+        "",
+        "..",
+        "%",
+        "%f",
+        "%00",
+        "%2F",
+        "%ff%fe",
+        "{kind}",
+        "true",
+        "10ms",
+        "a=b",
+    ];
+    prop_oneof![
+        4 => select(known.to_vec()).prop_map(str::to_owned),
+        1 => vec(any::<u8>().prop_map(|byte| format!("%{byte:02x}")), 0..6).prop_map(|escaped| escaped.concat()),
+        1 => "[!-~]{0,8}",
+    ]
+}
+
+fn target() -> impl Strategy<Value = String> {
+    let known = [
+        "timeout",
+        "newerThan",
+        "changedAfter",
+        "labelSelector",
+        "fieldSelector",
+        "pod",
+        "watch",
+        "tail",
+        "sync",
+        "objects",
+        "namespace",
+        "partial",
+        "verbose",
+    ];
+    let parameter = (prop_oneof![select(known.to_vec()).prop_map(str::to_owned), part()], part());
+    (vec(part(), 0..7), vec(parameter, 0..3)).prop_map(|(parts, parameters)| {
+        let query: Vec<_> = parameters.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("/{}?{}", parts.join("/"), query.join("&"))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn every_error_is_a_status(
+        method in select(vec!["GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"]),
+        target in target(),
+        router in select(vec!["root", "foreign", "nobody", "open"]),
+    ) {
+        // What is no URI is answered by the HTTP library, with 400.
+        prop_assume!(target.parse::<http::Uri>().is_ok());
+        let (code, status) = match router {
+            "root" => answer(&bench().local, method, &target, Some(ROOT)),
+            "foreign" => answer(&bench().local, method, &target, Some(FOREIGN)),
+            "nobody" => answer(&bench().local, method, &target, None),
+            _ => answer(&bench().open, method, &target, None),
+        };
+        let expected: &[u16] = match (router, method) {
+            ("foreign" | "nobody", _) => &[403],
+            (_, "GET" | "HEAD") => &[200, 400, 403, 404, 405, 501],
+            _ => &[405],
+        };
+        prop_assert!(expected.contains(&code.as_u16()), "{method} {target} for {router}: {code}");
+        if let Some(status) = status {
+            prop_assert_eq!((status.kind.as_str(), status.code), ("Status", code.as_u16()));
+            prop_assert!(!status.message.is_empty() && !status.reason.is_empty(), "{:?}", status);
+        }
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_decoded_is_refused_with_where() {
+    for target in [
+        "/api/v1/%ff",
+        "/api/v1/nodes/%ff",
+        "/api/v1/namespaces/%ff/pods",
+        "/api/v1/namespaces/default/secrets/%c3%28",
+        "/larder/v1/objects/%ff",
+        "/larder/v1/objects/secrets/default/%ff",
+        "/larder/v1/pods/%ff/status",
+        "/larder/v1/namespaces/%ff/pods/web/status",
+    ] {
+        let (code, status) = answer(&bench().local, "GET", target, Some(ROOT));
+        let status = status.unwrap();
+        assert_eq!((code.as_u16(), status.reason.as_str()), (400, "BadRequest"), "{target}");
+        assert!(status.message.contains(target) && status.message.contains("UTF-8"), "{}", status.message);
+    }
+}
+
+#[test]
+fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
+    // No runtime answers there.
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::new("telltale-node".to_owned(), Cluster::Manifests(folder.path().to_owned()));
+    config.runtime = RuntimeEndpoint::At(format!("unix://{}", folder.path().join("telltale.sock").display()));
+    let (local, open) = bench().runtime.block_on(async {
+        let token = CancellationToken::new();
+        let node = Node::start(config, token.clone()).await.unwrap();
+        node.settled().await;
+        let app = App::new(node, token);
+        (super::local(&app), super::open(&app))
+    });
+    let text = |router: &Router, peer: Option<Peer>| {
+        let mut request = http::Request::builder().uri("/readyz?verbose").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(peer.unwrap_or(ROOT));
+        let router = router.clone();
+        bench().runtime.block_on(async move {
+            let response = router.oneshot(request).await.unwrap();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+        })
+    };
+    let (told, withheld) = (text(&local, Some(ROOT)), text(&open, None));
+    assert!(told.contains("[-]runtime failed: ") && !told.contains("withheld"), "{told}");
+    assert!(withheld.contains("[+]pods ok\n[-]runtime failed: reason withheld\n"), "{withheld}");
+    assert!(withheld.ends_with("readyz check failed\n") && !withheld.contains("telltale"), "{withheld}");
+}
