@@ -1,6 +1,7 @@
 //! `larder run`: the daemon.
 
 mod settings;
+mod sleep;
 
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
@@ -9,10 +10,12 @@ use crate::signals::Signals;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use larder_clock::MonotonicClock;
 use larder_node::{Config, Node, Report, SourceState, Strategy};
 use larder_server::{ServeOptions, Server};
 use serde::{Deserialize, Serialize};
 use settings::Settings;
+use sleep::SleepTimer;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -59,7 +62,7 @@ pub(crate) struct Args {
     /// Do without a cluster: read pods, Secrets and ConfigMaps from the manifests in this directory
     #[arg(long, value_name = "DIR")]
     manifests: Option<PathBuf>,
-    /// This node's name [default: the host's name]
+    /// This node's name, taken in lower case as by the kubelet [default: the host's name]
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
     /// The container runtime's socket, as a path or a unix: address; 'none' to do without
@@ -124,6 +127,8 @@ fn strategy() -> impl TypedValueParser<Value = Strategy> {
 
 /// Runs the daemon until it is told to end.
 pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
+    // Before anything that is secret can be read.
+    keep_memory_private()?;
     let print_config = args.print_config;
     let settings = Settings::of(args)?;
     if print_config {
@@ -132,7 +137,6 @@ pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let _log = log_to_stderr(&settings)?;
-    forbid_core_dumps()?;
     let (config, serve) = settings.into_options()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
@@ -173,6 +177,8 @@ pub(crate) struct Running {
     socket: PathBuf,
     metrics_address: Option<SocketAddr>,
     server: JoinHandle<()>,
+    /// Notes when the machine has slept.
+    sleep: JoinHandle<()>,
     token: CancellationToken,
 }
 
@@ -182,6 +188,7 @@ pub(crate) struct Running {
 /// To be called within a tokio runtime.
 pub(crate) async fn start(config: Config, serve: ServeOptions, token: CancellationToken) -> anyhow::Result<Running> {
     let socket = serve.socket.clone();
+    let sleep = SleepTimer::start().context("cannot have a timer that goes on while this machine sleeps")?;
     let node = Node::start(config, token.clone()).await?;
     let server = match Server::bind(Arc::clone(&node), serve, token.clone()).await {
         Ok(server) => server,
@@ -193,7 +200,8 @@ pub(crate) async fn start(config: Config, serve: ServeOptions, token: Cancellati
     tracing::info!(socket = %socket.display(), node = node.name(), "answering");
     let metrics_address = server.metrics_address();
     let server = tokio::spawn(server.run());
-    Ok(Running { node, socket, metrics_address, server, token })
+    let sleep = tokio::spawn(sleep.note_sleep(MonotonicClock::new(), token.clone()));
+    Ok(Running { node, socket, metrics_address, server, sleep, token })
 }
 
 impl Running {
@@ -219,6 +227,9 @@ impl Running {
         self.token.cancel();
         if let Err(error) = self.server.await {
             tracing::error!(%error, "the server ended badly");
+        }
+        if let Err(error) = self.sleep.await {
+            tracing::error!(%error, "the task that notes sleep ended badly");
         }
         self.node.stop().await;
     }
@@ -259,10 +270,17 @@ fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>)
     text
 }
 
-/// The host's name as the kubelet takes it for the node's: in lower case.
-fn host_name() -> anyhow::Result<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
-        .context("cannot read the host's name: name the node with --node-name")?;
+/// The node's name as the kubelet takes it from `--hostname-override`, or else from the host: trimmed, and in lower case.
+///
+/// # Errors
+///
+/// No name is given, and the host's cannot be read.
+fn node_name(given: Option<&str>) -> anyhow::Result<String> {
+    let name = match given {
+        None | Some("") => std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .context("cannot read the host's name: name the node with --node-name")?,
+        Some(name) => name.to_owned(),
+    };
     Ok(name.trim().to_lowercase())
 }
 
@@ -334,9 +352,12 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-/// A core dump would hold the Secrets.
-fn forbid_core_dumps() -> anyhow::Result<()> {
-    use rustix::process::{Resource, Rlimit, setrlimit};
+/// Keeps Secrets in this process: nothing dumps its memory to a disk, and other processes of its user may not read it.
+///
+/// The limit alone does not do: a kernel that pipes core dumps to a program passes over it.
+fn keep_memory_private() -> anyhow::Result<()> {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot keep this process' memory from others")?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).context("cannot forbid core dumps")
 }
 

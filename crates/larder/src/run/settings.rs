@@ -189,10 +189,7 @@ impl Settings {
     }
 
     fn into_options_of(self, cluster: Cluster) -> anyhow::Result<(Config, ServeOptions)> {
-        let node_name = match &self.node_name {
-            Some(name) => name.clone(),
-            None => super::host_name()?,
-        };
+        let node_name = super::node_name(self.node_name.as_deref())?;
         let mut config = Config::new(node_name, cluster);
         config.change_detection = self.change_detection.into();
         config.sync_period = self.sync_period;

@@ -25,9 +25,19 @@ fn a_line_of_the_log_is_one_line() {
 }
 
 #[test]
+fn a_nodes_name_is_trimmed_and_in_lower_case_as_the_kubelets() {
+    for (given, expected) in
+        [("edge-1", "edge-1"), ("Edge-1.Example.COM", "edge-1.example.com"), (" EDGE-1\n", "edge-1"), ("  ", "")]
+    {
+        assert_eq!(node_name(Some(given)).unwrap(), expected, "{given:?}");
+    }
+}
+
+#[test]
 fn the_hosts_name_stands_in_for_the_nodes() {
-    let name = host_name().unwrap();
+    let name = node_name(None).unwrap();
     assert!(!name.is_empty() && name == name.to_lowercase() && !name.contains(char::is_whitespace), "{name}");
+    assert_eq!(node_name(Some("")).unwrap(), name, "an empty name is none, as for the kubelet");
 }
 
 fn report() -> Report {

@@ -2,6 +2,7 @@
 
 use crate::harness::{Daemon, folder_with, larder, run, until};
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 
 /// What `larder run` with these arguments complains of.
 async fn told(arguments: &[&str]) -> String {
@@ -33,7 +34,7 @@ async fn settings_that_cannot_be_used_are_named() {
     for (arguments, expected) in [
         (&["--node-name", "n"][..], "--kubeconfig"),
         (&["--manifests", "/does/not/exist"], "/does/not/exist"),
-        (&["--manifests", "/", "--node-name", "Not_A_Name"], "--node-name: \"Not_A_Name\" is not a node's name"),
+        (&["--manifests", "/", "--node-name", "Not_A_Name"], "--node-name: \"not_a_name\" is not a node's name"),
         (&["--manifests", "/", "--runtime-endpoint", "tcp://127.0.0.1:1"], "tcp://127.0.0.1:1"),
         (&["--manifests", "/", "--log-level", "lou[d"], "--log-level"),
         (&["--manifests", "/", "--log-level", "verbose"], "off, error, warn, info, debug or trace"),
@@ -172,6 +173,45 @@ async fn no_core_is_dumped() {
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{core}");
+}
+
+#[tokio::test]
+async fn a_fatal_signal_leaves_no_core() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut daemon = Daemon::with_manifests(&[]).await;
+    daemon.signal(rustix::process::Signal::ABORT);
+    let status = daemon.ended().await;
+    assert_eq!((status.signal(), status.core_dumped()), (Some(6), false), "{status:?}");
+}
+
+#[tokio::test]
+async fn another_process_of_the_same_user_can_read_nothing_of_its_memory() {
+    const USER: u32 = 65_532;
+    let daemon = Daemon::spawn_as(USER, folder_with(&[]), &["--manifests", "manifests", "--runtime-endpoint", "none"]);
+    daemon.ready().await;
+    for file in ["mem", "environ", "maps", "auxv"] {
+        let mut command = std::process::Command::new("head");
+        command.args(["-c1"]).arg(format!("/proc/{}/{file}", daemon.id())).uid(USER).gid(USER);
+        let told = run(command).await;
+        assert!(told.code != Some(0) && told.stderr.contains("Permission denied"), "{file}: {told:?}");
+    }
+    // What belongs to a process that may be dumped belongs to its user.
+    let status = fs::metadata(format!("/proc/{}/status", daemon.id())).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&status), 0);
+}
+
+#[tokio::test]
+async fn a_nodes_name_is_taken_as_the_kubelet_takes_it() {
+    let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none"];
+    let by_flag = [&arguments[..], &["--node-name", " Edge-1.Example.COM\n"]].concat();
+    for daemon in [
+        Daemon::spawn(folder_with(&[]), &by_flag),
+        Daemon::spawn_where("NODE_NAME", "EDGE-1.example.com ", folder_with(&[]), &arguments),
+    ] {
+        daemon.ready().await;
+        let report = daemon.get("/larder/v1/status").await.json();
+        assert_eq!(report["node"], "edge-1.example.com");
+    }
 }
 
 #[tokio::test]
