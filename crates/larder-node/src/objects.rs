@@ -33,8 +33,8 @@ use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
-    AutoOptions, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference, References,
-    Source, StaleReason, Ttl,
+    AutoOptions, Effects, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference,
+    References, Source, StaleReason, Ttl,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -255,12 +255,14 @@ where
         self.wanted.notify_one();
     }
 
-    fn unregister_now(&self, pod: PodIdentity<'_>) {
+    /// The caller runs the effects once it has released the lock of the holds.
+    fn unregister_now(&self, pod: PodIdentity<'_>) -> Effects<'_> {
         let before = self.references_of(pod);
-        self.objects.unregister(pod);
+        let effects = self.objects.unregister_locked(pod);
         for key in &before {
             self.release(key);
         }
+        effects
     }
 
     /// Calls with the UID of each registered pod, and its namespace and name.

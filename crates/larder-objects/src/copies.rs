@@ -4,9 +4,9 @@
 //! # Locks
 //!
 //! One, chosen by the object's namespace. It is not held while a reflector is started or dropped, a fetch is begun, polled
-//! or dropped, nor while a waker is cloned, called or dropped, or a copy that was displaced is dropped. What is good as
-//! it is stands in a lock-free map beside it, changed only under the lock. What is asked under the lock must not call the
-//! store: the clock, the TTL, the version of an object, the class of an error.
+//! or dropped, nor while a waker is cloned, called or dropped, or an object or error that was displaced is dropped: those run
+//! [after](After) it is released. What is good as it is stands in a lock-free map beside it, changed only under the lock. What
+//! is asked under the lock must not call the store: the clock, the TTL, the version of an object, the class of an error.
 
 mod copy;
 mod events;
@@ -16,8 +16,9 @@ mod published;
 mod read;
 
 use crate::effects::Panics;
-use crate::shared_map::SharedMap;
-use crate::sync::{AtomicI64, Mutex};
+use crate::fetched::Fetched;
+use crate::shared_map::{Changes, SharedMap};
+use crate::sync::Mutex;
 use crate::{
     Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, Read, Reflect, ReflectorSink, WatchOptions,
     WatchStats,
@@ -70,7 +71,7 @@ pub(crate) struct Copies<F: Fetch, R: Reflect<Object = F::Object, Error = F::Err
 }
 
 type ShardOf<F, R> = Shard<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
-type AfterOf<F, R> = After<<F as Fetch>::Object, <R as Reflect>::Reflector>;
+type AfterOf<'m, F, R> = After<'m, <F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
 
 /// Objects by their keys; in boxes, for a table has room for up to twice as many as are in it.
 type Items<O, E, H> = HashMap<ObjectKey, Box<Item<O, E, H>>, RandomState>;
@@ -119,20 +120,22 @@ struct Start {
 }
 
 /// What is to be done once the lock is released: all that runs foreign code.
-struct After<O, H> {
+struct After<'m, O, E, H> {
+    published: Changes<'m, Record<O>>,
     objects: Vec<Arc<O>>,
-    records: Vec<Record<O>>,
+    errors: Vec<Arc<E>>,
     handles: Vec<H>,
     wakers: Vec<Waker>,
     dropped_wakers: Vec<Waker>,
     starts: Vec<Start>,
 }
 
-impl<O, H> After<O, H> {
-    const fn new() -> Self {
+impl<'m, O, E, H> After<'m, O, E, H> {
+    const fn new(published: &'m SharedMap<Record<O>>) -> Self {
         Self {
+            published: Changes::new(published),
             objects: Vec::new(),
-            records: Vec::new(),
+            errors: Vec::new(),
             handles: Vec::new(),
             wakers: Vec::new(),
             dropped_wakers: Vec::new(),
@@ -140,10 +143,20 @@ impl<O, H> After<O, H> {
         }
     }
 
+    /// Drops what a fetch brought for nothing.
+    fn discard(&mut self, fetched: Fetched<O, E>) {
+        match fetched {
+            Fetched::Object(object) => self.objects.push(object),
+            Fetched::Failed(error) => self.errors.push(error),
+            Fetched::Absent => {}
+        }
+    }
+
     const fn is_empty(&self) -> bool {
-        let Self { objects, records, handles, wakers, dropped_wakers, starts } = self;
-        objects.is_empty()
-            && records.is_empty()
+        let Self { published, objects, errors, handles, wakers, dropped_wakers, starts } = self;
+        published.is_empty()
+            && objects.is_empty()
+            && errors.is_empty()
             && handles.is_empty()
             && wakers.is_empty()
             && dropped_wakers.is_empty()
@@ -188,7 +201,7 @@ where
 
     /// Changes the objects of a namespace under its lock, and does what follows from it without.
     fn change<T>(&self, namespace: &str, change: impl FnOnce(&mut ShardOf<F, R>, &mut AfterOf<F, R>) -> T) -> T {
-        let mut after = After::new();
+        let mut after = After::new(&self.published);
         let result = change(&mut self.shard(namespace).lock(), &mut after);
         self.finish(after);
         result
@@ -200,16 +213,17 @@ where
         namespace: &str,
         change: impl FnOnce(&mut ShardOf<F, R>, &mut AfterOf<F, R>),
     ) -> Effects<'_> {
-        let mut after = After::new();
+        let mut after = After::new(&self.published);
         change(&mut self.shard(namespace).lock(), &mut after);
         if after.is_empty() { Effects::none() } else { Effects::new(move || self.finish(after)) }
     }
 
     fn finish(&self, after: AfterOf<F, R>) {
-        let After { objects, records, handles, wakers, dropped_wakers, starts } = after;
+        let After { published, objects, errors, handles, wakers, dropped_wakers, starts } = after;
         let mut panics = Panics::default();
+        panics.catch(|| drop(published));
         panics.drop_each(objects);
-        panics.drop_each(records);
+        panics.drop_each(errors);
         panics.drop_each(handles);
         panics.drop_each(dropped_wakers);
         panics.wake_each(wakers);
@@ -238,7 +252,7 @@ where
             item.add_reference(uid);
             if self.options.first_read_at_least_as_new {
                 item.copy.doubt(moment);
-                after.records.extend(self.published.remove(&key));
+                after.published.remove(&key);
             }
             return;
         }
@@ -264,8 +278,8 @@ where
             resume: item.resume(),
             pulse: Arc::clone(&link.pulse),
         });
-        after.handles.extend(item.unlink(Watch::Own(link), self.base));
-        after.records.extend(self.published.remove(key));
+        item.unlink(Watch::Own(link), self.base, after);
+        after.published.remove(key);
     }
 
     fn start(&self, start: Start) {
@@ -295,9 +309,9 @@ where
                     continue;
                 }
                 let Some(mut item) = shard.items.remove(&key) else { continue };
-                after.records.extend(self.published.remove(&key));
+                after.published.remove(&key);
                 after.objects.extend(item.copy.clear());
-                after.handles.extend(item.unlink(Watch::Off, self.base));
+                item.unlink(Watch::Off, self.base, after);
                 after.wakers.extend(item.wake_all());
                 if P::POLLS {
                     Namespace::let_go(&mut shard.namespaces, namespace, after);
@@ -321,7 +335,7 @@ where
     pub(crate) fn stop_idle(&self) {
         let max_idle = self.options.max_idle.max(self.options.min_idle);
         for shard in &self.shards {
-            let mut after = After::new();
+            let mut after = After::new(&self.published);
             let mut locked = shard.lock();
             let now = self.clock.now();
             for (key, item) in &mut locked.items {
@@ -331,7 +345,7 @@ where
                     continue;
                 }
                 let watch = if P::POLLS { Watch::Off } else { Watch::Idle(now) };
-                after.handles.extend(item.unlink(watch, self.base));
+                item.unlink(watch, self.base, &mut after);
                 item.polled = None;
                 self.publish(key, item, None, &mut after);
                 count(&self.counts.stopped_idle);
@@ -347,12 +361,15 @@ where
     pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
         let mut all = Vec::new();
         for shard in &self.shards {
+            // Dropped after the lock is released: each may be the last share of its fetch.
+            let mut fetches = Vec::new();
             let shard = shard.lock();
             let now = self.clock.now();
             for (key, item) in &shard.items {
                 let link = link_of(&item.watch, &shard.namespaces, key.namespace());
-                let fetching = item.flight.as_ref().is_some_and(|flight| flight.fetch.upgrade().is_some())
-                    || link.is_some_and(|link| !link.synced);
+                let fetch = item.flight.as_ref().and_then(|flight| flight.fetch.upgrade());
+                let fetching = fetch.is_some() || link.is_some_and(|link| !link.synced);
+                fetches.extend(fetch);
                 let freshness = || item.at_rest(link, self.rules.polling(), now, self.base);
                 let state = match item.copy.known() {
                     Known::Nothing => ObjectState::NotFetched,
@@ -406,15 +423,13 @@ where
     /// Publishes what reads may be answered with without a lock, or withdraws it. `link` is the reflector that keeps the
     /// object.
     fn publish(&self, key: &ObjectKey, item: &ItemOf<F, R>, link: Option<&LinkOf<F, R>>, after: &mut AfterOf<F, R>) {
-        let displaced = match self.good(item, link) {
+        match self.good(item, link) {
             Some((object, good)) => {
-                let (at, source) = (item.copy.at(), item.copy.source());
-                self.published
-                    .insert(key, Record { object, at, source, good, accessed: Arc::<AtomicI64>::clone(&item.accessed) })
+                let (at, source, accessed) = (item.copy.at(), item.copy.source(), Arc::clone(&item.accessed));
+                after.published.insert(key, Record { object, at, source, good, accessed });
             }
-            None => self.published.remove(key),
-        };
-        after.records.extend(displaced);
+            None => after.published.remove(key),
+        }
     }
 
     /// What of an object is good as it is, and for how long.

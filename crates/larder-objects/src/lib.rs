@@ -79,6 +79,7 @@ mod copies;
 mod direct_store;
 mod effects;
 mod error;
+mod fetched;
 mod freshness;
 mod key;
 mod object;

@@ -140,13 +140,16 @@ impl<S: Store, R> PodObjects<S, R> {
 
     /// Drops the references of a pod of which only the identity is at hand.
     pub fn unregister(&self, pod: PodIdentity<'_>) {
+        self.unregister_locked(pod).run();
+    }
+
+    /// As [`unregister`](Self::unregister), for a caller that holds a lock of its own: it runs the effects once it holds none.
+    pub fn unregister_locked(&self, pod: PodIdentity<'_>) -> Effects<'_> {
         let hash = self.hash(pod);
         let mut pods = self.shard(hash).lock();
-        let Ok(found) = pods.find_entry(hash, |record| record.is(pod)) else { return };
+        let Ok(found) = pods.find_entry(hash, |record| record.is(pod)) else { return Effects::none() };
         let (record, _) = found.remove();
-        let effects = self.delete(pod, record.references());
-        drop(pods);
-        effects.run();
+        self.delete(pod, record.references())
     }
 
     /// Reads an object that a registered pod refers to.

@@ -32,7 +32,7 @@
 //! is begun, polled or dropped, nor while a waker is cloned, called or dropped. What is known of an object that nobody
 //! fetches stands in a lock-free map beside the registry, changed only under its lock; a read that finds the object fresh
 //! there takes no lock at all. What is asked under these locks must not call the store: the clock, the [`Ttl`], the
-//! version of an object, the class of an error and its `Drop`.
+//! version of an object and the class of an error.
 //!
 //! # Differs from kubelet
 //!

@@ -38,7 +38,8 @@
 //!
 //! One, for the global time, the waits, and whoever changes the pods. It is held for no longer than a change takes, never
 //! over an `.await`, and never while code of others runs: wakers are cloned, woken and dropped, statuses are dropped, and
-//! the call that [`on_wait`](PodStatusWriter::on_wait) was given is made without it.
+//! the call that [`on_wait`](PodStatusWriter::on_wait) was given is made without it. If a waker or the drop of a status panics,
+//! the other waits are woken first; then the panic goes on in the writer's call.
 //!
 //! # Example
 //!

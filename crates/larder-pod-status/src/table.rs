@@ -21,6 +21,7 @@ use larder_clock::Timestamp;
 pub(crate) use slab::Id;
 use slab::Slab;
 use std::hash::BuildHasher;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
 /// Every wait, by its [`Id`], which its future holds and gives back.
@@ -345,14 +346,29 @@ fn next_first<S, E>(pod: &mut Pod, waits: &mut Slab<Wait<S, E>>) -> Option<Times
     Some(min)
 }
 
-/// The wakers of waits that have ended; dropping it wakes them.
+/// The wakers of waits that have ended; dropping it wakes them. One that panics keeps none of the others from being woken: the
+/// first panic goes on once all are, unless the thread is unwinding already.
 #[derive(Default)]
 #[must_use = "the waits are woken when it is dropped, which is to be after the lock is"]
 pub(crate) struct Wakers(Vec<Waker>);
 
 impl Drop for Wakers {
     fn drop(&mut self) {
-        self.0.drain(..).for_each(Waker::wake);
+        let mut panic = None;
+        for waker in self.0.drain(..) {
+            // What a waker leaves half done when it panics is its own.
+            match catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                Err(payload) if panic.is_none() => panic = Some(payload),
+                // To drop it could panic again.
+                Err(payload) => std::mem::forget(payload),
+                Ok(()) => {}
+            }
+        }
+        match panic {
+            Some(panic) if std::thread::panicking() => std::mem::forget(panic),
+            Some(panic) => resume_unwind(panic),
+            None => {}
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::ReadError;
 use crate::fetch_log::{SourceFetch, SourceReflect};
 use larder_clock::Clock;
 use larder_kube::KubeObject;
-use larder_objects::{ObjectKey, PodIdentity};
+use larder_objects::{Effects, ObjectKey, PodIdentity};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -54,9 +54,10 @@ where
             return;
         }
         // Under the lock, so that a read which begins now either finds the pod registered, or does not.
-        if holds.remove(&key).is_some_and(|held| held.is_leaving) {
-            self.cache.unregister_now(self.pod);
-        }
+        let is_leaving = holds.remove(&key).is_some_and(|held| held.is_leaving);
+        let effects = is_leaving.then(|| self.cache.unregister_now(self.pod));
+        drop(holds);
+        drop(effects);
     }
 }
 
@@ -108,11 +109,16 @@ where
     /// A pod is gone, or needs its objects no longer. They are let go of once no read that was made for it is open.
     pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
         let mut holds = self.holds.lock();
-        match holds.get_mut(&key_of(pod)) {
-            Some(held) => held.is_leaving = true,
+        let effects = match holds.get_mut(&key_of(pod)) {
+            Some(held) => {
+                held.is_leaving = true;
+                Effects::none()
+            }
             // Under the lock, as in the end of a hold.
             None => self.unregister_now(pod),
-        }
+        };
+        drop(holds);
+        effects.run();
     }
 
     /// The pod is registered, or registered again.

@@ -7,7 +7,8 @@
 //! where both sources have an object. Where the order cannot be told, the reflector is believed, whose later events lead
 //! to the truth, and the copy becomes *doubtful*: the next read asks by a consistent fetch that begins after both.
 
-use crate::{FetchError, Object, ReadKind, Source, resource_version_order};
+use crate::fetched::Fetched;
+use crate::{Object, ReadKind, Source, resource_version_order};
 use larder_clock::Timestamp;
 use std::sync::Arc;
 
@@ -218,18 +219,18 @@ impl<O: Object> Copy<O> {
     }
 
     /// A fetch that began at `began` has ended. Returns what came of it, and what it displaced.
-    pub(super) fn fetched<E: FetchError>(
+    pub(super) fn fetched<E>(
         &mut self,
-        fetched: Result<Arc<O>, E>,
+        fetched: impl Into<Fetched<O, E>>,
         read: (ReadKind, Source),
         began: Stamp,
         moment: Moment,
     ) -> (Settled<E>, Option<Arc<O>>) {
         let (kind, source) = read;
-        let object = match fetched {
-            Ok(object) => Some(object),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return (Settled::Failed(Arc::new(error)), None),
+        let object = match fetched.into() {
+            Fetched::Object(object) => Some(object),
+            Fetched::Absent => None,
+            Fetched::Failed(error) => return (Settled::Failed(error), None),
         };
         let consistent = kind == ReadKind::Consistent;
         let undisturbed = self.changed < began;

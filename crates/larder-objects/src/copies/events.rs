@@ -1,11 +1,10 @@
 //! What reflectors tell.
 
 use super::copy::Copy;
-use super::item::{Failing, Link, Pulse, Watch, before};
-use super::{AfterOf, Copies, ItemOf, Rules, Shard, count};
+use super::item::{Link, Pulse, Watch, before};
+use super::{After, AfterOf, Copies, ItemOf, Rules, Shard, count};
 use crate::{Fetch, ObjectKey, ReadKind, Reflect, ReflectorEvent, resource_version_order};
 use larder_clock::{Clock, Timestamp};
-use std::sync::Arc;
 use std::time::Duration;
 
 impl<F, R, C, P> Copies<F, R, C, P>
@@ -34,6 +33,8 @@ where
             pulse.beat(base, before(self.clock.now(), ago));
             return;
         }
+        // Taken where it counts; dropped after the lock is released where it does not.
+        let mut event = Some(event);
         self.change(key.namespace(), |shard, after| {
             let moment = self.moment(shard);
             let Shard { items, .. } = shard;
@@ -42,6 +43,7 @@ where
             if link.generation != generation {
                 return;
             }
+            let Some(event) = event.take() else { return };
             let copy = &mut item.copy;
             match event {
                 ReflectorEvent::Listing => {
@@ -51,22 +53,25 @@ where
                 ReflectorEvent::Replace(object, read) => {
                     let began = (read == ReadKind::Consistent).then_some(link.listed);
                     after.objects.extend(copy.replace(object, began, moment));
-                    (link.synced, link.failing) = (true, None);
+                    link.synced = true;
+                    link.recover(after);
                 }
                 ReflectorEvent::Set(object) => {
                     after.objects.extend(copy.set(Some(object), moment));
-                    (link.synced, link.failing) = (true, None);
+                    link.synced = true;
+                    link.recover(after);
                 }
                 ReflectorEvent::Delete => {
                     after.objects.extend(copy.set(None, moment));
-                    (link.synced, link.failing) = (true, None);
+                    link.synced = true;
+                    link.recover(after);
                 }
-                ReflectorEvent::Confirm(ago) => confirm(copy, link, base, before(moment.at, ago)),
+                ReflectorEvent::Confirm(ago) => confirm(copy, link, (base, before(moment.at, ago)), after),
                 ReflectorEvent::Bookmark { version } => {
                     copy.reached(resource_version_order(&version));
-                    confirm(copy, link, base, moment.at);
+                    confirm(copy, link, (base, moment.at), after);
                 }
-                ReflectorEvent::Failed(error) => fail(link, error, moment.at),
+                ReflectorEvent::Failed(error) => link.fail(error, moment.at, after),
                 ReflectorEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
                     copy.went_back();
@@ -86,16 +91,17 @@ where
     }
 }
 
-fn confirm<O: crate::Object, E, H>(copy: &mut Copy<O>, link: &mut Link<E, H>, base: Timestamp, at: Timestamp) {
+fn confirm<O: crate::Object, E, H>(
+    copy: &mut Copy<O>,
+    link: &mut Link<E, H>,
+    (base, at): (Timestamp, Timestamp),
+    after: &mut After<O, E, H>,
+) {
     // One that resumed has nothing new to tell; one that has told nothing at all cannot confirm it.
     if copy.is_known() {
-        (link.synced, link.failing) = (true, None);
+        link.synced = true;
+        link.recover(after);
         link.pulse.beat(base, at);
         copy.pulse(at);
     }
-}
-
-pub(super) fn fail<E, H>(link: &mut Link<E, H>, error: Arc<E>, at: Timestamp) {
-    let since = link.failing.as_ref().map_or(at, |failing| failing.since);
-    link.failing = Some(Failing { since, error });
 }

@@ -1,5 +1,6 @@
 //! One object: who refers to it, what is held of it, how it is kept up to date, and who waits.
 
+use super::After;
 use super::copy::{Copy, Known, Moment, Settled, Stamp};
 use crate::sync::{AtomicBool, AtomicI64, Ordering};
 use crate::{FetchError, FreshState, Freshness, Kept, Object, ReadKind, Source, StaleReason};
@@ -127,6 +128,24 @@ impl<E, H> Link<E, H> {
         self.synced && self.failing.is_none()
     }
 
+    /// A list or watch failed.
+    pub(super) fn fail<O>(&mut self, error: Arc<E>, at: Timestamp, after: &mut After<O, E, H>) {
+        let since = self.failing.as_ref().map_or(at, |failing| failing.since);
+        self.recover(after);
+        self.failing = Some(Failing { since, error });
+    }
+
+    /// It fails no more.
+    pub(super) fn recover<O>(&mut self, after: &mut After<O, E, H>) {
+        after.errors.extend(self.failing.take().map(|failing| failing.error));
+    }
+
+    /// It is stopped, once the lock is released.
+    pub(super) fn end<O>(mut self, after: &mut After<O, E, H>) {
+        self.recover(after);
+        after.handles.extend(self.handle);
+    }
+
     /// Whether it has failed for longer than that.
     pub(super) fn fails_for_longer_than(&self, time: Duration, now: Timestamp) -> bool {
         self.failing.as_ref().is_some_and(|failing| now > failing.since + time)
@@ -237,8 +256,9 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         self.accessed.store(offset(base, now), Ordering::Relaxed);
     }
 
-    pub(super) fn wait(&mut self, ticket: u64, waker: Waker) {
-        self.waiting.push((ticket, waker));
+    /// Takes the waker, to be called when there is something to see.
+    pub(super) fn wait(&mut self, ticket: u64, waker: &mut Option<Waker>) {
+        self.waiting.extend(waker.take().map(|waker| (ticket, waker)));
     }
 
     #[must_use = "to be dropped without the lock"]
@@ -373,16 +393,14 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     }
 
     /// What is held is kept by its reflector no more; it is as current as that was.
-    pub(super) fn unlink(&mut self, watch: Watch<E, H>, base: Timestamp) -> Option<H> {
+    pub(super) fn unlink(&mut self, watch: Watch<E, H>, base: Timestamp, after: &mut After<O, E, H>) {
         if let Watch::Own(link) = std::mem::replace(&mut self.watch, watch) {
             if link.synced
                 && let Some(at) = link.pulse.at(base)
             {
                 self.copy.pulse(at);
             }
-            link.handle
-        } else {
-            None
+            link.end(after);
         }
     }
 }

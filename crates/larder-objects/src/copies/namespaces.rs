@@ -1,7 +1,7 @@
 //! One watch for a whole namespace: when it takes the place of those of its objects, what it tells, and when it ends.
 
 use super::item::{Link, Pulse, Watch, before};
-use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count, events};
+use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count};
 use crate::{
     Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, resource_version_order,
 };
@@ -77,21 +77,20 @@ impl<E, H> Namespace<E, H> {
     pub(super) fn let_go<O>(
         namespaces: &mut HashMap<Box<str>, Self, RandomState>,
         namespace: &str,
-        after: &mut After<O, H>,
+        after: &mut After<O, E, H>,
     ) {
         let Some(found) = namespaces.get_mut(namespace) else { return };
         found.referenced = found.referenced.saturating_sub(1);
         if found.referenced == 0 {
-            after.handles.extend(found.part(Timestamp::from_nanos(i128::MIN)));
+            found.part(Timestamp::from_nanos(i128::MIN), after);
         }
     }
 
     /// Ends the watch; not considered again before then.
-    fn part(&mut self, until: Timestamp) -> Option<H> {
+    fn part<O>(&mut self, until: Timestamp, after: &mut After<O, E, H>) {
         let plan = Plan::Apart { until, or_at: self.referenced.saturating_mul(2) };
-        match std::mem::replace(&mut self.plan, plan) {
-            Plan::Together { link, .. } => link.handle,
-            Plan::Apart { .. } => None,
+        if let Plan::Together { link, .. } = std::mem::replace(&mut self.plan, plan) {
+            link.end(after);
         }
     }
 
@@ -163,7 +162,7 @@ where
             let least = self.rules.namespaces_from().unwrap_or(usize::MAX);
             let worth_it = objects.is_some_and(|objects| referenced.saturating_mul(WATCH_ONE_IN) > objects);
             if !worth_it || found.referenced < least {
-                found.part(moment.at + if objects.is_some() { ASK_AGAIN } else { RETRY });
+                found.part(moment.at + if objects.is_some() { ASK_AGAIN } else { RETRY }, after);
                 return None;
             }
             let link = Link::new(moment);
@@ -174,7 +173,7 @@ where
                 // Those that are watched, or held, are as long as the namespace's watch has not synced.
                 if matches!(item.watch, Watch::Off | Watch::Idle(_)) {
                     item.watch = Watch::Namespace;
-                    after.records.extend(self.published.remove(key));
+                    after.published.remove(key);
                 }
             }
             Some(started)
@@ -251,9 +250,12 @@ where
             pulse.beat(self.base, before(self.clock.now(), ago));
             return;
         }
+        // Taken where it counts; dropped after the lock is released where it does not.
+        let mut event = Some(event);
         self.change(namespace, |shard, after| {
             let moment = self.moment(shard);
             let Some(Linked { link, names, items }) = linked(shard, namespace, generation) else { return };
+            let Some(event) = event.take() else { return };
             let was_healthy = link.is_healthy();
             let (mut only, mut at) = (None, moment.at);
             match event {
@@ -264,37 +266,41 @@ where
                 NamespaceEvent::Replace(objects, read) => {
                     let began = (read == ReadKind::Consistent).then_some(link.listed);
                     *names = objects.iter().map(|(name, _)| name.as_str().into()).collect();
-                    let mut objects: HashMap<String, _> = objects.into_iter().collect();
+                    let mut by_name = HashMap::new();
+                    for (name, object) in objects {
+                        after.objects.extend(by_name.insert(name, object));
+                    }
                     for (key, item) in of_namespace(items, namespace) {
-                        after.handles.extend(item.unlink(Watch::Namespace, self.base));
-                        let object = objects.remove(key.name());
+                        item.unlink(Watch::Namespace, self.base, after);
+                        let object = by_name.remove(key.name());
                         after.objects.extend(item.copy.replace(object, began, moment));
                     }
-                    after.objects.extend(objects.into_values());
-                    (link.synced, link.failing) = (true, None);
+                    after.objects.extend(by_name.into_values());
+                    link.synced = true;
+                    link.recover(after);
                 }
                 NamespaceEvent::Set(name, object) => {
-                    link.failing = None;
+                    link.recover(after);
                     names.insert(name.as_str().into());
                     after.objects.extend(set(items, namespace, &name, Some(object), moment));
                     only = Some(name);
                 }
                 NamespaceEvent::Delete(name) => {
-                    link.failing = None;
+                    link.recover(after);
                     names.remove(name.as_str());
                     after.objects.extend(set(items, namespace, &name, None, moment));
                     only = Some(name);
                 }
                 NamespaceEvent::Confirm(ago) => {
                     at = before(at, ago);
-                    link.failing = None;
+                    link.recover(after);
                 }
                 NamespaceEvent::Bookmark { version } => {
-                    link.failing = None;
+                    link.recover(after);
                     let version = resource_version_order(&version);
                     of_namespace(items, namespace).for_each(|(_, item)| item.copy.reached(version));
                 }
-                NamespaceEvent::Failed(error) => events::fail(link, error, moment.at),
+                NamespaceEvent::Failed(error) => link.fail(error, moment.at, after),
                 NamespaceEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
                     of_namespace(items, namespace).for_each(|(_, item)| item.copy.went_back());
@@ -338,7 +344,7 @@ where
             }
             let until = if idle { now } else { now + ASK_AGAIN };
             let at = link.pulse.at(self.base).filter(|_| link.synced);
-            after.handles.extend(found.part(until));
+            found.part(until, after);
             count(&self.counts.stopped_idle);
             for (key, item) in of_namespace(items, namespace) {
                 if matches!(item.watch, Watch::Namespace) {

@@ -3,7 +3,8 @@
 use super::copy::Settled;
 use super::item::{Flight, SharedFetch, Verdict, Watch};
 use super::published::Record;
-use super::{After, AfterOf, Copies, ItemOf, LinkOf, Rules, Shard, count, link_of};
+use super::{AfterOf, Copies, ItemOf, LinkOf, Rules, Shard, count, link_of};
+use crate::fetched::Fetched;
 use crate::{
     Fetch, FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Reflect, StaleReason,
 };
@@ -53,7 +54,7 @@ where
                 Step::Answer(answer) => return answer,
                 Step::Join(fetch) => {
                     let settled = fetch.await;
-                    if let Some(answer) = self.answer_settled(&waiter.key, settled) {
+                    if let Some(answer) = self.answer_settled(&waiter.key, &settled) {
                         return answer;
                     }
                 }
@@ -72,7 +73,7 @@ where
             record.access(self.base, now);
             Some((record.object.clone(), freshness))
         };
-        let (object, freshness) = self.published.pin().get(namespace, name).and_then(look)?;
+        let (object, freshness) = self.published.pin().read(namespace, name, look).flatten()?;
         Some(match object {
             Some(object) => Ok(Read { object, freshness }),
             None => Err(GetError::NotFound { key: ObjectKey::new(namespace, name), freshness }),
@@ -82,7 +83,7 @@ where
     /// Looks at the object under its lock.
     fn step(&self, waiter: &mut Waiter<'_, F, R, C, P>, context: &Context<'_>) -> Poll<Step<F>> {
         // Cloned before the lock is taken: it is foreign code, as is dropping one.
-        let waker = context.waker().clone();
+        let mut waker = Some(context.waker().clone());
         let key = waiter.key.clone();
         let polling = self.rules.polling();
         self.change(key.namespace(), |shard, after| {
@@ -113,12 +114,12 @@ where
                 Verdict::Fetch(kind) => return Poll::Ready(Step::Join(self.fetch(&key, item, kind, moment))),
                 Verdict::Start => {
                     self.link(&key, item, moment, after);
-                    item.wait(moment.stamp, waker);
+                    item.wait(moment.stamp, &mut waker);
                     waiter.ticket = Some(moment.stamp);
                     return Poll::Pending;
                 }
                 Verdict::Wait => {
-                    item.wait(moment.stamp, waker);
+                    item.wait(moment.stamp, &mut waker);
                     waiter.ticket = Some(moment.stamp);
                     return Poll::Pending;
                 }
@@ -159,7 +160,7 @@ where
             match this {
                 Some(this) => {
                     let fetched = this.fetch.fetch(&told, kind).await;
-                    this.settle(&told, fetched, kind, began)
+                    this.settle(&told, fetched.into(), kind, began)
                 }
                 // The store is being dropped, and with it its readers.
                 None => Settled::Again,
@@ -174,7 +175,7 @@ where
     fn settle(
         &self,
         key: &ObjectKey,
-        fetched: Result<Arc<F::Object>, F::Error>,
+        fetched: Fetched<F::Object, F::Error>,
         kind: ReadKind,
         began: u64,
     ) -> Settled<F::Error> {
@@ -182,12 +183,12 @@ where
             let moment = self.moment(shard);
             let Shard { items, namespaces, .. } = shard;
             let Some(item) = items.get_mut(key) else {
-                after.objects.extend(fetched.ok());
+                after.discard(fetched);
                 return Settled::Again;
             };
             if began < item.born {
                 // It was released, and referenced again: this is from before the reference.
-                after.objects.extend(fetched.ok());
+                after.discard(fetched);
                 return Settled::Again;
             }
             // One that came after it and begins anew is another one's.
@@ -215,7 +216,7 @@ where
     }
 
     /// The answer to those who queued for a fetch; `None` if they have to look again.
-    fn answer_settled(&self, key: &ObjectKey, settled: Settled<F::Error>) -> Option<Answer<F>> {
+    fn answer_settled(&self, key: &ObjectKey, settled: &Settled<F::Error>) -> Option<Answer<F>> {
         let polling = self.rules.polling();
         self.change(key.namespace(), |shard, after| {
             let Shard { items, namespaces, .. } = shard;
@@ -228,7 +229,7 @@ where
                 Settled::Older => Some(StaleReason::OlderVersion),
                 Settled::Failed(source) => {
                     if !item.copy.is_known() {
-                        return Some(Err(GetError::Fetch { key: key.clone(), source }));
+                        return Some(Err(GetError::Fetch { key: key.clone(), source: Arc::clone(source) }));
                     }
                     Some(StaleReason::FetchFailed { class: source.class() })
                 }
@@ -255,7 +256,7 @@ where
             return;
         }
         if matches!(item.watch, Watch::Own(_) | Watch::Off | Watch::Idle(_)) {
-            after.handles.extend(item.unlink(Watch::Held, self.base));
+            item.unlink(Watch::Held, self.base, after);
             // Those who wait for its reflector need not any more.
             after.wakers.extend(item.wake_all());
             self.publish(key, item, None::<&LinkOf<F, R>>, after);
@@ -286,12 +287,10 @@ where
 {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
-        let mut after: AfterOf<F, R> = After::new();
-        let mut shard = self.copies.shard(self.key.namespace()).lock();
-        if let Some(item) = shard.items.get_mut(&self.key) {
-            after.dropped_wakers.extend(item.leave(ticket));
-        }
-        drop(shard);
-        self.copies.finish(after);
+        self.copies.change(self.key.namespace(), |shard, after| {
+            if let Some(item) = shard.items.get_mut(&self.key) {
+                after.dropped_wakers.extend(item.leave(ticket));
+            }
+        });
     }
 }

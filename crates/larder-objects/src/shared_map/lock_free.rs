@@ -26,16 +26,26 @@ impl Equivalent<ObjectKey> for Wanted<'_> {
     }
 }
 
-/// A view of the map.
+/// A view of the map: what is found stays for as long as the view does, so hold it for a moment only.
 pub(crate) struct View<'m, V> {
     map: HashMapRef<'m, ObjectKey, V, RandomState, LocalGuard<'m>>,
 }
 
 impl<V> View<'_, V> {
-    /// The value of a key, if it has one. It may be withdrawn at any time, but stays for as long as the view does.
+    /// Reads the value of a key, if it has one. It may be withdrawn meanwhile.
     #[inline]
-    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&V> {
-        self.map.get(&Wanted { namespace, name })
+    pub(crate) fn read<R>(&self, namespace: &str, name: &str, read: impl FnOnce(&V) -> R) -> Option<R> {
+        self.map.get(&Wanted { namespace, name }).map(read)
+    }
+
+    /// Sets the value of a key.
+    pub(crate) fn insert(&self, key: &ObjectKey, value: V) {
+        self.map.insert(key.clone(), value);
+    }
+
+    /// Withdraws the value of a key.
+    pub(crate) fn remove(&self, key: &ObjectKey) {
+        self.map.remove(&Wanted { namespace: key.namespace(), name: key.name() });
     }
 }
 
@@ -43,7 +53,7 @@ pub(crate) struct SharedMap<V> {
     map: HashMap<ObjectKey, V, RandomState>,
 }
 
-impl<V: Clone> SharedMap<V> {
+impl<V> SharedMap<V> {
     pub(crate) fn new() -> Self {
         // A batch of one: what is withdrawn is freed at once, but for readers that are just looking at it.
         let map = HashMap::builder()
@@ -54,22 +64,8 @@ impl<V: Clone> SharedMap<V> {
         Self { map }
     }
 
-    /// A view in which what is found stays for as long as the view is held; hold it for a moment only.
     #[inline]
     pub(crate) fn pin(&self) -> View<'_, V> {
         View { map: self.map.pin() }
-    }
-
-    /// Sets the value of a key; returns a copy of the one before, so that its parts are not dropped in here.
-    #[must_use = "to be dropped without a lock"]
-    pub(crate) fn insert(&self, key: &ObjectKey, value: V) -> Option<V> {
-        self.map.pin().insert(key.clone(), value).cloned()
-    }
-
-    /// Withdraws the value of a key; returns a copy, as [`insert`](Self::insert) does.
-    #[must_use = "to be dropped without a lock"]
-    pub(crate) fn remove(&self, key: &ObjectKey) -> Option<V> {
-        let wanted = Wanted { namespace: key.namespace(), name: key.name() };
-        self.map.pin().remove(&wanted).cloned()
     }
 }

@@ -1,8 +1,9 @@
 //! One generation of an object while it is being fetched: what is known, whose turn it is, and who waits.
 
 use super::known::{Confirmed, Known, Outcome};
+use crate::fetched::Fetched;
 use crate::sync::Mutex;
-use crate::{FetchError, Object, ObjectKey, ReadKind};
+use crate::{Object, ObjectKey, ReadKind};
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -61,10 +62,9 @@ impl<O, E> Queue<O, E> {
     }
 
     /// Takes in what a fetch brought; returns what came of it, and what it displaced.
-    pub(super) fn take_in(&mut self, fetched: Result<Arc<O>, E>, confirmed: Confirmed) -> (Outcome<E>, Known<O>)
+    pub(super) fn take_in(&mut self, fetched: Fetched<O, E>, confirmed: Confirmed) -> (Outcome<E>, Known<O>)
     where
         O: Object,
-        E: FetchError,
     {
         let (outcome, displaced) = self.known.take_in(fetched, confirmed);
         self.changed |= matches!(outcome, Outcome::Confirmed);

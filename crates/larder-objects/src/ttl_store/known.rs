@@ -1,6 +1,7 @@
 //! What is known of an object, and the rules by which a fetch changes it: all of the TTL store's judgement, without its
 //! concurrency.
 
+use crate::fetched::Fetched;
 use crate::{
     FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Source, StaleReason,
     resource_version_order,
@@ -54,7 +55,7 @@ pub(super) enum Outcome<E> {
     /// The source's answer was older than what is known, which stays.
     Older,
     /// The source could not say; what is known stays.
-    Failed(E),
+    Failed(Arc<E>),
 }
 
 impl<O: Object> Known<O> {
@@ -69,18 +70,14 @@ impl<O: Object> Known<O> {
 
     /// Takes in what a fetch brought, completed at `confirmed.at`; returns what it displaced, for the caller to drop
     /// where no lock is held.
-    pub(super) fn take_in<E: FetchError>(
-        &mut self,
-        fetched: Result<Arc<O>, E>,
-        confirmed: Confirmed,
-    ) -> (Outcome<E>, Self) {
+    pub(super) fn take_in<E>(&mut self, fetched: Fetched<O, E>, confirmed: Confirmed) -> (Outcome<E>, Self) {
         let next = match fetched {
-            Ok(object) if self.is_newer_than(&object) => {
+            Fetched::Object(object) if self.is_newer_than(&object) => {
                 return (Outcome::Older, Self::Object { object, confirmed });
             }
-            Ok(object) => Self::Object { object, confirmed },
-            Err(error) if error.is_not_found() => Self::Absent(confirmed),
-            Err(error) => return (Outcome::Failed(error), Self::Nothing),
+            Fetched::Object(object) => Self::Object { object, confirmed },
+            Fetched::Absent => Self::Absent(confirmed),
+            Fetched::Failed(error) => return (Outcome::Failed(error), Self::Nothing),
         };
         (Outcome::Confirmed, std::mem::replace(self, next))
     }
@@ -95,11 +92,11 @@ impl<O: Object> Known<O> {
     }
 
     /// The answer for the reader that made the fetch.
-    pub(super) fn answer<E>(&self, key: &ObjectKey, outcome: Outcome<E>, ttl: i64) -> Result<Read<O>, GetError<E>>
+    pub(super) fn answer<E>(&self, key: &ObjectKey, outcome: &Outcome<E>, ttl: i64) -> Result<Read<O>, GetError<E>>
     where
         E: FetchError,
     {
-        let reason = match &outcome {
+        let reason = match outcome {
             Outcome::Confirmed => None,
             Outcome::Older => Some(StaleReason::OlderVersion),
             Outcome::Failed(error) => Some(StaleReason::FetchFailed { class: error.class() }),
@@ -113,7 +110,7 @@ impl<O: Object> Known<O> {
                 Err(GetError::NotFound { key: key.clone(), freshness: freshness(*confirmed) })
             }
             (Self::Nothing, Outcome::Failed(error)) => {
-                Err(GetError::Fetch { key: key.clone(), source: Arc::new(error) })
+                Err(GetError::Fetch { key: key.clone(), source: Arc::clone(error) })
             }
             // A fetch that did not fail leaves something known.
             (Self::Nothing, Outcome::Confirmed | Outcome::Older) => Err(GetError::NotRegistered { key: key.clone() }),

@@ -23,9 +23,3 @@ impl<O> Published<O> {
         Confirmed { at: self.at, source: self.source }
     }
 }
-
-impl<O> Clone for Published<O> {
-    fn clone(&self) -> Self {
-        Self { object: Arc::clone(&self.object), at: self.at, source: self.source }
-    }
-}

@@ -3,7 +3,9 @@
 use super::TtlStore;
 use super::flight::{Flight, Running, Ticket};
 use super::known::{Confirmed, Known};
+use super::published::Published;
 use crate::effects::Panics;
+use crate::fetched::Fetched;
 use crate::{Fetch, GetError, ObjectKey, Read, ReadKind, Ttl};
 use larder_clock::Clock;
 use std::pin::Pin;
@@ -50,11 +52,12 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Get<'_, '_, '_, F, C, T> {
         if this.reader.is_none() {
             let published = this.store.registry.published();
             // Built where it is returned: this is what most reads are.
-            if let Some(value) = published.get(this.namespace, this.name)
-                && this.store.is_fresh(value.confirmed())
-            {
-                let (object, freshness) = (Arc::clone(&value.object), value.confirmed().fresh());
-                return Poll::Ready(Ok(Read { object, freshness }));
+            let fresh = |value: &Published<F::Object>| {
+                let freshness = this.store.is_fresh(value.confirmed()).then(|| value.confirmed().fresh())?;
+                Some(Read { object: Arc::clone(&value.object), freshness })
+            };
+            if let Some(read) = published.read(this.namespace, this.name, fresh).flatten() {
+                return Poll::Ready(Ok(read));
             }
         }
         this.poll_reader(context)
@@ -133,31 +136,28 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     }
 
     /// Takes in what a fetch brought. The answer, if it was this reader's own.
-    fn complete(
-        &mut self,
-        read: ReadKind,
-        fetched: Result<Arc<F::Object>, F::Error>,
-        begun: Begun,
-    ) -> Option<Answer<F>> {
+    fn complete(&mut self, held: Held<F>, fetched: Fetched<F::Object, F::Error>) -> Option<Answer<F>> {
+        let Held { running: Running { read, future }, begun } = held;
         let store = self.store;
         let key = &self.flight.key;
-        let ((answer, wakers, displaced), dropped) = store.registry.settle(&self.flight, |queue| {
+        let ((answer, wakers, outcome, known), displaced) = store.registry.settle(&self.flight, |queue| {
             let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
-            let (outcome, displaced) = queue.take_in(fetched, confirmed);
+            let (outcome, known) = queue.take_in(fetched, confirmed);
             // If it is fresh, all who wait can leave at once; else the next one has to see to it.
             let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.is_fresh(*confirmed));
             let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
             let answer = (begun == Begun::Here).then(|| {
                 wakers.extend(queue.pass_on(None).0);
-                queue.known.answer(key, outcome, store.ttl())
+                queue.known.answer(key, &outcome, store.ttl())
             });
-            (answer, wakers, displaced)
+            (answer, wakers, outcome, known)
         });
         self.left = answer.is_some();
         let mut panics = Panics::default();
-        panics.catch(|| drop(displaced));
-        panics.drop_each(dropped.object);
-        panics.drop_each(dropped.flight);
+        panics.catch(|| drop(future));
+        panics.catch(|| drop(outcome));
+        panics.catch(|| drop(known));
+        displaced.drop_in(&mut panics);
         panics.wake_each(wakers);
         panics.resume();
         answer
@@ -178,11 +178,10 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         drop(queue);
         // Nobody else can take the turn away, so it is still here.
         let running = self.running.take().map(|held| held.running);
-        let ((waker, unwanted), dropped) = self.store.registry.settle(&self.flight, |queue| queue.pass_on(running));
+        let ((waker, unwanted), displaced) = self.store.registry.settle(&self.flight, |queue| queue.pass_on(running));
         let mut panics = Panics::default();
         panics.drop_each(unwanted);
-        panics.drop_each(dropped.object);
-        panics.drop_each(dropped.flight);
+        displaced.drop_in(&mut panics);
         panics.wake_each(waker);
         panics.resume();
     }
@@ -199,9 +198,7 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Reader<'_, F, C, T> {
                     this.running = Some(held);
                     return Poll::Pending;
                 };
-                let Held { running: Running { read, future }, begun } = held;
-                drop(future);
-                if let Some(answer) = this.complete(read, fetched, begun) {
+                if let Some(answer) = this.complete(held, fetched.into()) {
                     return Poll::Ready(answer);
                 }
             }

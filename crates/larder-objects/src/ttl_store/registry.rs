@@ -5,7 +5,7 @@ use super::known::Known;
 use super::published::Published;
 use crate::effects::Panics;
 use crate::key::hash_parts;
-use crate::shared_map::{SharedMap, View};
+use crate::shared_map::{Changes, SharedMap, View};
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Effects, Object, ObjectKey};
 use foldhash::fast::{FoldHasher, RandomState};
@@ -43,25 +43,31 @@ struct Entry<O, E> {
     flight: Option<Arc<Flight<O, E>>>,
 }
 
-/// What a change pushed out, for the caller to drop where no lock is held: the last of an object may be wiped as it is
-/// dropped.
-pub(super) struct Displaced<O, E> {
-    pub(super) object: Option<Published<O>>,
-    pub(super) flight: Option<Arc<Flight<O, E>>>,
+/// What a change pushed out: foreign code, which is dropped where no lock is held.
+pub(super) struct Displaced<'m, O, E> {
+    published: Changes<'m, Published<O>>,
+    flights: Vec<Arc<Flight<O, E>>>,
 }
 
-fn drop_later<'s, O: 's, E: 's>(displaced: Vec<Displaced<O, E>>) -> Effects<'s> {
-    if displaced.is_empty() {
-        return Effects::none();
+impl<'m, O, E> Displaced<'m, O, E> {
+    pub(super) fn drop_in(self, panics: &mut Panics) {
+        panics.catch(|| drop(self.published));
+        panics.drop_each(self.flights);
     }
-    Effects::new(move || {
-        let mut panics = Panics::default();
-        for Displaced { object, flight } in displaced {
-            panics.drop_each(object);
-            panics.drop_each(flight);
+
+    fn later(self) -> Effects<'m>
+    where
+        E: 'm,
+    {
+        if self.published.is_empty() && self.flights.is_empty() {
+            return Effects::none();
         }
-        panics.resume();
-    })
+        Effects::new(move || {
+            let mut panics = Panics::default();
+            self.drop_in(&mut panics);
+            panics.resume();
+        })
+    }
 }
 
 impl<O: Object, E: 'static> Registry<O, E> {
@@ -79,55 +85,67 @@ impl<O: Object, E: 'static> Registry<O, E> {
     /// One more reference to each, and a new generation.
     pub(super) fn add_references(&self, namespace: &str, names: &[&str]) -> Effects<'_> {
         let of = self.hash_namespace(namespace);
-        let (mut displaced, mut buffer) = (Vec::new(), String::new());
-        let mut shard = self.lock(&of);
-        for name in names {
-            let is = |entry: &Entry<O, E>| entry.key.is(namespace, name);
-            match shard.entry(of.name(name), is, |entry| self.hash_key(&entry.key).1) {
-                hashbrown::hash_table::Entry::Vacant(vacant) => {
-                    let key = ObjectKey::new_in(namespace, name, &mut buffer);
-                    vacant.insert(Entry { key, references: 1, published: false, superseded: false, flight: None });
-                }
-                hashbrown::hash_table::Entry::Occupied(mut found) => {
-                    let entry = found.get_mut();
-                    entry.references = entry.references.saturating_add(1);
-                    entry.superseded |= entry.published;
-                    displaced.extend(self.displace(entry));
+        let mut buffer = String::new();
+        self.change(&of, |shard, displaced| {
+            for name in names {
+                let is = |entry: &Entry<O, E>| entry.key.is(namespace, name);
+                match shard.entry(of.name(name), is, |entry| self.hash_key(&entry.key).1) {
+                    hashbrown::hash_table::Entry::Vacant(vacant) => {
+                        let key = ObjectKey::new_in(namespace, name, &mut buffer);
+                        vacant.insert(Entry { key, references: 1, published: false, superseded: false, flight: None });
+                    }
+                    hashbrown::hash_table::Entry::Occupied(mut found) => {
+                        let entry = found.get_mut();
+                        entry.references = entry.references.saturating_add(1);
+                        entry.superseded |= entry.published;
+                        entry.clear(displaced);
+                    }
                 }
             }
-        }
-        drop(shard);
-        drop_later(displaced)
+        })
     }
 
     /// One reference less to each; the last one takes the object with it.
     pub(super) fn delete_references(&self, namespace: &str, names: &[&str]) -> Effects<'_> {
         let of = self.hash_namespace(namespace);
-        let mut displaced = Vec::new();
-        let mut shard = self.lock(&of);
-        for name in names {
-            let Ok(mut found) = shard.find_entry(of.name(name), |entry| entry.key.is(namespace, name)) else {
-                continue;
-            };
-            let entry = found.get_mut();
-            entry.references -= 1;
-            if entry.references == 0 {
-                displaced.extend(self.displace(entry));
-                found.remove();
+        self.change(&of, |shard, displaced| {
+            for name in names {
+                let Ok(mut found) = shard.find_entry(of.name(name), |entry| entry.key.is(namespace, name)) else {
+                    continue;
+                };
+                let entry = found.get_mut();
+                entry.references -= 1;
+                if entry.references == 0 {
+                    entry.clear(displaced);
+                    found.remove();
+                }
             }
-        }
-        drop(shard);
-        drop_later(displaced)
+        })
     }
 
     /// A new generation of the object, if it is referenced.
     pub(super) fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
         let of = self.hash_namespace(namespace);
-        let mut shard = self.lock(&of);
-        let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name));
-        let displaced = Vec::from_iter(entry.and_then(|entry| self.displace(entry)));
-        drop(shard);
-        drop_later(displaced)
+        self.change(&of, |shard, displaced| {
+            if let Some(entry) = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name)) {
+                entry.clear(displaced);
+            }
+        })
+    }
+
+    fn displaced(&self) -> Displaced<'_, O, E> {
+        Displaced { published: Changes::new(&self.published), flights: Vec::new() }
+    }
+
+    /// Changes a shard under its lock, and leaves to the caller when to drop what that displaces.
+    fn change<'m>(
+        &'m self,
+        of: &NamespaceHash<'_>,
+        change: impl FnOnce(&mut Shard<O, E>, &mut Displaced<'m, O, E>),
+    ) -> Effects<'m> {
+        let mut displaced = self.displaced();
+        change(&mut self.lock(of), &mut displaced);
+        displaced.later()
     }
 
     pub(super) fn references(&self, namespace: &str, name: &str) -> usize {
@@ -139,11 +157,15 @@ impl<O: Object, E: 'static> Registry<O, E> {
     /// Lines up in the flight of the object's current generation; `None` if it is not referenced.
     pub(super) fn enter(&self, namespace: &str, name: &str) -> Option<(Arc<Flight<O, E>>, Ticket)> {
         let of = self.hash_namespace(namespace);
+        // Ends after the lock is released.
+        let mut published = None;
         let mut shard = self.lock(&of);
         let entry = shard.find_mut(of.name(name), |entry| entry.key.is(namespace, name))?;
         let (key, superseded) = (&entry.key, entry.superseded);
-        let flight =
-            entry.flight.get_or_insert_with(|| Arc::new(Flight::new(key.clone(), self.at_rest(key), superseded)));
+        let flight = entry.flight.get_or_insert_with(|| {
+            let known = at_rest(published.insert(self.published.pin()), key);
+            Arc::new(Flight::new(key.clone(), known, superseded))
+        });
         // With the shard locked, so that the flight is not retired in between.
         let ticket = flight.queue.lock().enter();
         Some((Arc::clone(flight), ticket))
@@ -157,62 +179,44 @@ impl<O: Object, E: 'static> Registry<O, E> {
         &self,
         flight: &Arc<Flight<O, E>>,
         change: impl FnOnce(&mut Queue<O, E>) -> R,
-    ) -> (R, Displaced<O, E>) {
+    ) -> (R, Displaced<'_, O, E>) {
         let (of, hash) = self.hash_key(&flight.key);
+        let mut displaced = self.displaced();
         let mut shard = self.lock(&of);
         let mut queue = flight.queue.lock();
         let result = change(&mut queue);
         let is_current = |entry: &Entry<O, E>| entry.flight.as_ref().is_some_and(|it| Arc::ptr_eq(it, flight));
         let changed = queue.take_changed();
-        let Some(entry) = shard.find_mut(hash, is_current) else {
-            return (result, Displaced { object: None, flight: None });
-        };
+        let Some(entry) = shard.find_mut(hash, is_current) else { return (result, displaced) };
         entry.superseded &= !changed;
-        let object = match &queue.known {
-            _ if !changed => None,
+        match &queue.known {
+            _ if !changed => {}
             Known::Object { object, confirmed } => {
                 entry.published = true;
-                self.published.insert(&entry.key, Published::new(Arc::clone(object), *confirmed))
+                displaced.published.insert(&entry.key, Published::new(Arc::clone(object), *confirmed));
             }
-            Known::Absent(_) | Known::Nothing => self.withdraw(entry),
-        };
-        let retired = queue.is_idle() && !matches!(queue.known, Known::Absent(_));
-        (result, Displaced { object, flight: if retired { entry.flight.take() } else { None } })
+            Known::Absent(_) | Known::Nothing => entry.withdraw(&mut displaced),
+        }
+        if queue.is_idle() && !matches!(queue.known, Known::Absent(_)) {
+            displaced.flights.extend(entry.flight.take());
+        }
+        (result, displaced)
     }
 
     /// Calls `visit` with each object's key, references, whether it is being fetched, and what is known.
     pub(super) fn for_each(&self, mut visit: impl FnMut(&ObjectKey, usize, bool, &Known<O>)) {
         for shard in &self.shards {
+            // Ends after the locks are released.
+            let published = self.published.pin();
             for entry in shard.lock().iter() {
                 if let Some(flight) = &entry.flight {
                     let queue = flight.queue.lock();
                     visit(&entry.key, entry.count(), !queue.is_idle(), &queue.known);
                 } else {
-                    visit(&entry.key, entry.count(), false, &self.at_rest(&entry.key));
+                    visit(&entry.key, entry.count(), false, &at_rest(&published, &entry.key));
                 }
             }
         }
-    }
-
-    /// What is known of an object that has no flight.
-    fn at_rest(&self, key: &ObjectKey) -> Known<O> {
-        match self.published.pin().get(key.namespace(), key.name()) {
-            Some(value) => Known::Object { object: Arc::clone(&value.object), confirmed: value.confirmed() },
-            None => Known::Nothing,
-        }
-    }
-
-    fn withdraw(&self, entry: &mut Entry<O, E>) -> Option<Published<O>> {
-        if !std::mem::take(&mut entry.published) {
-            return None;
-        }
-        self.published.remove(&entry.key)
-    }
-
-    /// Takes from an entry what is known and who reads it, if there is anything.
-    fn displace(&self, entry: &mut Entry<O, E>) -> Option<Displaced<O, E>> {
-        let (object, flight) = (self.withdraw(entry), entry.flight.take());
-        (object.is_some() || flight.is_some()).then_some(Displaced { object, flight })
     }
 
     fn hash_namespace(&self, namespace: &str) -> NamespaceHash<'_> {
@@ -245,8 +249,27 @@ impl NamespaceHash<'_> {
     }
 }
 
+/// What is known of an object that has no flight.
+fn at_rest<O>(published: &View<'_, Published<O>>, key: &ObjectKey) -> Known<O> {
+    let known =
+        |value: &Published<O>| Known::Object { object: Arc::clone(&value.object), confirmed: value.confirmed() };
+    published.read(key.namespace(), key.name(), known).unwrap_or(Known::Nothing)
+}
+
 impl<O, E> Entry<O, E> {
     fn count(&self) -> usize {
         usize::try_from(self.references).unwrap_or(usize::MAX)
+    }
+
+    fn withdraw(&mut self, displaced: &mut Displaced<'_, O, E>) {
+        if std::mem::take(&mut self.published) {
+            displaced.published.remove(&self.key);
+        }
+    }
+
+    /// Takes what is known and who reads it.
+    fn clear(&mut self, displaced: &mut Displaced<'_, O, E>) {
+        self.withdraw(displaced);
+        displaced.flights.extend(self.flight.take());
     }
 }

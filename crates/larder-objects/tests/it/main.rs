@@ -13,6 +13,7 @@
 //! - [`auto_store`]: what the adaptive store promises
 //! - [`watch_model`]: random operations on the watch store and on a naive model of it
 //! - [`truth`]: both stores that watch, against a simulated API server whose history is known
+//! - [`callbacks`]: foreign code that calls the store back, or panics
 //! - [`pod_references`]: each way that a pod refers to an object
 //! - [`threads`]: real threads on the store as it is built for use
 //! - [`watch_threads`]: the same on the stores that watch
@@ -20,6 +21,8 @@
 
 #[cfg(not(shuttle))]
 mod auto_store;
+#[cfg(not(shuttle))]
+mod callbacks;
 #[cfg(not(shuttle))]
 mod direct_store;
 #[cfg(not(shuttle))]

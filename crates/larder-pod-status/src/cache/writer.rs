@@ -38,9 +38,10 @@ impl<S, E> PodStatusWriter<S, E> {
     /// ```
     pub fn set(&self, uid: &PodUid, status: Option<Arc<S>>, error: Option<Arc<E>>, at: Timestamp) -> bool {
         let shared = &*self.shared;
-        // The lock is released first. What is replaced is dropped with the pin at the earliest, and wakers come last.
-        let _wakers = {
-            let pods = shared.pods.pin();
+        // The lock is released first. A replaced status is dropped with the pin at the earliest, and wakers come last, even if
+        // that drop panics.
+        let pods = shared.pods.pin();
+        let wakers = {
             let mut state = shared.state.lock();
             if shared.evented_ordering && pods.read(uid, |record| record.is_some_and(|record| record.modified > at)) {
                 return false;
@@ -48,6 +49,8 @@ impl<S, E> PodStatusWriter<S, E> {
             pods.insert(uid.clone(), Record { set: Set { status, error }, modified: at, observed: at });
             state.waits.answer_pod(uid, at, |uid| entry(&pods, uid))
         };
+        drop(pods);
+        drop(wakers);
         true
     }
 
@@ -68,8 +71,8 @@ impl<S, E> PodStatusWriter<S, E> {
     /// ```
     pub fn set_observed_time(&self, uid: &PodUid, at: Timestamp) {
         let shared = &*self.shared;
-        let _wakers = {
-            let pods = shared.pods.pin();
+        let pods = shared.pods.pin();
+        let wakers = {
             let mut state = shared.state.lock();
             let observed = pods.read(uid, |record| {
                 record.map(|Record { set, modified, .. }| Record {
@@ -83,6 +86,8 @@ impl<S, E> PodStatusWriter<S, E> {
             }
             state.waits.answer_pod(uid, at, |uid| entry(&pods, uid))
         };
+        drop(pods);
+        drop(wakers);
     }
 
     /// Removes a pod that the runtime no longer knows. Wakes nobody: a later time answers with the empty entry.

@@ -194,6 +194,29 @@ fn wakers_wake_when_they_are_dropped() {
     assert_eq!(woken.0.load(Ordering::Relaxed), 3);
 }
 
+struct Panicking;
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker panics");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_loses_no_other_wake() {
+    let mut table = Table::new();
+    let woken = Arc::<Woken>::default();
+    for n in 0..5 {
+        let id = table.begin(&uid(n), at(5));
+        let waker = if n % 2 == 0 { Arc::new(Panicking).into() } else { Arc::clone(&woken).into() };
+        table.waker(id).expect("it is open").replace(waker);
+    }
+    let wakers = table.end_all(at(5), End::Answered, answer);
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(wakers)));
+    assert_eq!(panic.unwrap_err().downcast_ref(), Some(&"a waker panics"));
+    assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Begin(usize, i128),

@@ -19,7 +19,7 @@ pub(in crate::copies) enum Failure {
     Unavailable,
 }
 
-impl FetchError for Failure {
+impl crate::FetchError for Failure {
     fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound)
     }

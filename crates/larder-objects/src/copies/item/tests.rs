@@ -2,6 +2,7 @@
 
 use super::super::copy::tests::{Doc, Failure, at, doc, moment};
 use super::*;
+use crate::shared_map::SharedMap;
 
 const BASE: Timestamp = Timestamp::ZERO;
 /// [`LEAST_BOUND`], for times.
@@ -222,9 +223,13 @@ fn a_pulse_confirms_what_a_reflector_that_has_synced_keeps() {
         assert_eq!(item.confirmed(None, BASE), by_fetch);
         // Nor is that lost with the reflector.
         item.watch = Watch::Own(own);
-        assert_eq!(item.unlink(Watch::Off, BASE), Some(7));
+        let published = SharedMap::new();
+        let mut after = After::new(&published);
+        item.unlink(Watch::Off, BASE, &mut after);
+        assert_eq!(after.handles, [7]);
         assert_eq!(item.confirmed(None, BASE), expected);
-        assert_eq!(item.unlink(Watch::Held, BASE), None);
+        item.unlink(Watch::Held, BASE, &mut after);
+        assert_eq!(after.handles, [7]);
         assert_eq!(item.kept(true), Kept::Held);
     }
 }
@@ -274,7 +279,7 @@ fn idle_is_what_was_not_read_for_longer_than_that() {
 fn one_that_waits_no_more_is_not_woken() {
     let mut item = item(Held::Nothing, Watch::Off);
     for ticket in 1..=3 {
-        item.wait(ticket, Waker::noop().clone());
+        item.wait(ticket, &mut Some(Waker::noop().clone()));
     }
     assert!(item.leave(2).is_some() && item.leave(2).is_none() && item.leave(4).is_none());
     assert_eq!(item.wake_all().count(), 2);
