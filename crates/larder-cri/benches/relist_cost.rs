@@ -161,6 +161,14 @@ struct Inspections {
 }
 
 impl PlegObserver for Inspections {
+    fn relist_duration(&self, _: Duration) {}
+
+    fn relist_interval(&self, _: Duration) {}
+
+    fn pod_relist_duration(&self, _: Duration) {}
+
+    fn event_answered(&self, _: Duration) {}
+
     fn inspection_duration(&self, duration: Duration, _: bool) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push((self.clock.now().as_nanos(), duration));

@@ -3,7 +3,7 @@
 //! `cargo run -p larder-cri --example pods -- [ENDPOINT [SECONDS]]`, with a well-known socket by default.
 
 use larder_clock::MonotonicClock;
-use larder_cri::{CriOptions, CriRuntime, find_endpoint, parse_endpoint};
+use larder_cri::{CriObserver, CriOptions, CriRuntime, find_runtimes, parse_endpoint, well_known_sockets};
 use larder_pleg::{Delivery, Pleg, PlegOptions};
 use larder_pod_status::{Options, pod_status_cache};
 use std::error::Error;
@@ -14,13 +14,17 @@ use tokio_util::sync::CancellationToken;
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let endpoint = match args.next() {
-        Some(text) => parse_endpoint(&text)?,
-        None => find_endpoint().await.ok_or("none of the well-known sockets is there: name one")?,
-    };
+    let endpoint = args.next().map(|text| parse_endpoint(&text)).transpose()?;
     let seconds = args.next().map_or(Ok(10), |text| text.parse())?;
 
-    let runtime = CriRuntime::connect(endpoint, CriOptions::default()).await?;
+    let options = CriOptions::default();
+    let runtime = if let Some(endpoint) = endpoint {
+        CriRuntime::connect(endpoint, options).await?
+    } else {
+        let observer: Arc<dyn CriObserver> = Arc::new(());
+        let found = find_runtimes(&well_known_sockets(), &options, &observer).await?;
+        found.runtimes.into_iter().next().ok_or("no runtime answers at the well-known sockets: name its socket")?
+    };
     eprintln!("{:?}", runtime.version().await?);
     let (writer, cache) = pod_status_cache(Options::default());
     let pleg = Arc::new(Pleg::new(Arc::new(runtime.clone()), MonotonicClock::new(), writer, PlegOptions::default())?);

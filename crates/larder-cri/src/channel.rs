@@ -1,6 +1,6 @@
 //! The connection to the runtime, and what a failed call says about it.
 
-use crate::client::EVENTS;
+use crate::client::is_optional;
 use crate::endpoint::Endpoint;
 use crate::options::CriOptions;
 use hyper_util::rt::TokioIo;
@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 use tower::service_fn;
@@ -19,12 +19,32 @@ use tower::service_fn;
 /// The longest text of a runtime that goes into an error, in bytes.
 const LONGEST_REASON: usize = 512;
 
+/// How many connections have been made; clones share the count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Connections(Arc<watch::Sender<u64>>);
+
+impl Connections {
+    pub(crate) fn count(&self) -> u64 {
+        *self.0.borrow()
+    }
+
+    fn add(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    /// Ends with the next connection.
+    pub(crate) async fn another(&self) {
+        // Fails only when the sender is gone, which this is.
+        let _ = self.0.subscribe().changed().await;
+    }
+}
+
 /// A channel that connects when it is first used, and again whenever the connection is gone. Each connection is counted.
 ///
 /// To be called within a tokio runtime: the channel's worker runs there until the last clone is dropped.
-pub(crate) fn channel(endpoint: &Endpoint, options: &CriOptions, connections: &Arc<AtomicU64>) -> Channel {
+pub(crate) fn channel(endpoint: &Endpoint, options: &CriOptions, connections: &Connections) -> Channel {
     let path: Arc<Path> = endpoint.path().into();
-    let connections = Arc::clone(connections);
+    let connections = connections.clone();
     // The address only fills the `:authority` of requests. A list may be megabytes: with the windows of the default, it
     // would take a round trip for each 64 KiB.
     tonic::transport::Endpoint::from_static("http://localhost")
@@ -32,11 +52,10 @@ pub(crate) fn channel(endpoint: &Endpoint, options: &CriOptions, connections: &A
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(2 << 20)
         .connect_with_connector_lazy(service_fn(move |_| {
-            let (path, connections) = (Arc::clone(&path), Arc::clone(&connections));
+            let (path, connections) = (Arc::clone(&path), connections.clone());
             async move {
                 let stream = UnixStream::connect(&*path).await?;
-                // A plain count: nothing else is read on the strength of it.
-                connections.fetch_add(1, Ordering::Relaxed);
+                connections.add();
                 Ok::<_, io::Error>(TokioIo::new(stream))
             }
         }))
@@ -53,7 +72,7 @@ pub(crate) async fn explain(status: Status, call: RuntimeCall, endpoint: &Endpoi
     match status.code() {
         Code::NotFound => RuntimeError::NotFound { call, reason },
         // A service that is not known means something else, as below.
-        Code::Unimplemented if call.name == EVENTS && !reason.contains("unknown service") => {
+        Code::Unimplemented if is_optional(call.name) && !reason.contains("unknown service") => {
             RuntimeError::Unsupported { call, reason }
         }
         Code::Unimplemented => {
@@ -75,7 +94,17 @@ pub(crate) async fn explain(status: Status, call: RuntimeCall, endpoint: &Endpoi
         }
         Code::Unavailable => RuntimeError::Unavailable { call, endpoint: at(), reason },
         Code::OutOfRange => {
-            let reason = format!("{reason}; raise the size limit of answers if the node has that many containers");
+            let reason = format!(
+                "{reason}; if the node has that many containers, raise max_message_bytes (cri.maxMessageBytes in the file of \
+                 `larder run --config`)"
+            );
+            RuntimeError::BadResponse { call, reason: reason.into() }
+        }
+        Code::ResourceExhausted if reason.contains("larger than max") => {
+            let reason = format!(
+                "{reason}; this is the runtime's own limit: raise it there (containerd: grpc.max_send_message_size), or use a \
+                 version with streaming lists (containerd 2.4)"
+            );
             RuntimeError::BadResponse { call, reason: reason.into() }
         }
         code => RuntimeError::Failed { call, code: name(code), reason },

@@ -1,36 +1,38 @@
 //! The client: CRI calls, each with its deadline, put together to what the PLEG asks for.
 
-use crate::channel::{channel, explain};
+use crate::channel::{Connections, channel, explain};
 use crate::convert::{self, Listing};
 use crate::endpoint::Endpoint;
 use crate::error::CriError;
-use crate::labels;
-use crate::observe::{CriObserver, CriStats, NoObserver};
+use crate::observe::{CriObserver, CriStats};
 use crate::options::CriOptions;
 use crate::proto;
 use crate::proto::runtime_service_client::RuntimeServiceClient;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use larder_pleg::{
-    ContainerEvent, ContainerStatus, EventSource, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
-    SandboxState, SandboxStatus,
+    ContainerEvent, ContainerStatus, EventSource, KnownPod, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError,
+    RuntimePod, SandboxState, SandboxStatus,
 };
 use larder_pleg::{ContainerState, RuntimeContainer};
 use larder_pod_status::PodUid;
 use parking_lot::Mutex;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 use tracing::{debug, info};
 
+mod lists;
+
+pub(crate) use lists::is_optional;
+
 /// The call that opens the event stream.
-pub(crate) const EVENTS: &str = "GetContainerEvents";
+const EVENTS: &str = "GetContainerEvents";
 /// How many sandboxes, and how many containers, of one pod are asked for side by side.
 const CALLS_AT_A_TIME: usize = 4;
 
@@ -47,15 +49,24 @@ struct Inner {
     options: CriOptions,
     client: RuntimeServiceClient<Channel>,
     observer: Arc<dyn CriObserver>,
-    connections: Arc<AtomicU64>,
+    connections: Connections,
     /// A connection of its own for the event stream, made when that is first asked for: however large a list is, events do
     /// not wait behind it.
     events: RuntimeServiceClient<Channel>,
-    event_connections: Arc<AtomicU64>,
+    event_connections: Connections,
     skipped_sandboxes: AtomicU64,
     skipped_containers: AtomicU64,
-    /// What the runtime said it is, and how many connections had been made by then: after a further one it may be another.
-    version: Mutex<Option<(u64, Arc<RuntimeVersion>)>>,
+    /// What is known of the runtime at the other end of the connection.
+    peer: Mutex<Option<Arc<Peer>>>,
+}
+
+/// A runtime, for as long as the connection to it lasts: after another one, it may be another runtime.
+pub(crate) struct Peer {
+    /// How many connections had been made by then.
+    connection: u64,
+    version: Arc<RuntimeVersion>,
+    /// Whether it has the streaming lists, as far as it has been asked. A plain flag: relaxed.
+    has_streaming_lists: AtomicBool,
 }
 
 /// What a runtime says it is.
@@ -78,7 +89,7 @@ impl CriRuntime {
     ///
     /// If an option cannot work; see [`CriOptions::validate`].
     pub fn new(endpoint: Endpoint, options: CriOptions) -> Result<Self, CriError> {
-        Self::with_observer(endpoint, options, Arc::new(NoObserver))
+        Self::with_observer(endpoint, options, Arc::new(()))
     }
 
     /// As [`new`](Self::new), with its measurements going to `observer`.
@@ -92,11 +103,11 @@ impl CriRuntime {
         observer: Arc<dyn CriObserver>,
     ) -> Result<Self, CriError> {
         options.validate()?;
-        let connections = Arc::new(AtomicU64::new(0));
-        let event_connections = Arc::new(AtomicU64::new(0));
+        let connections = Connections::default();
+        let event_connections = Connections::default();
         let client_over = |connections| {
             RuntimeServiceClient::new(channel(&endpoint, &options, connections))
-                .max_decoding_message_size(options.max_message_size)
+                .max_decoding_message_size(options.max_message_bytes)
         };
         let (client, events) = (client_over(&connections), client_over(&event_connections));
         Ok(Self {
@@ -110,7 +121,7 @@ impl CriRuntime {
                 event_connections,
                 skipped_sandboxes: AtomicU64::new(0),
                 skipped_containers: AtomicU64::new(0),
-                version: Mutex::new(None),
+                peer: Mutex::new(None),
             }),
         })
     }
@@ -142,33 +153,15 @@ impl CriRuntime {
     ///
     /// If the runtime does not answer, or is none.
     pub async fn version(&self) -> Result<Arc<RuntimeVersion>, RuntimeError> {
-        if let Some(version) = self.inner.known_version() {
-            return Ok(version);
-        }
-        let request = proto::VersionRequest { version: "v1".into() };
-        let mut client = self.inner.client.clone();
-        let answer = self
-            .inner
-            .call(
-                Call { method: "Version", pod: None, object: None },
-                self.inner.options.status_timeout,
-                client.version(request),
-            )
-            .await?;
-        let version = Arc::new(RuntimeVersion {
-            name: answer.runtime_name,
-            version: answer.runtime_version,
-            api_version: answer.runtime_api_version,
-        });
-        Ok(self.inner.keep_version(version))
+        Ok(Arc::clone(&self.inner.peer().await?.version))
     }
 
     /// What has been counted so far.
     pub fn stats(&self) -> CriStats {
         // Plain counts.
         CriStats {
-            connections: self.inner.connections.load(Ordering::Relaxed),
-            event_connections: self.inner.event_connections.load(Ordering::Relaxed),
+            connections: self.inner.connections.count(),
+            event_connections: self.inner.event_connections.count(),
             skipped_sandboxes: self.inner.skipped_sandboxes.load(Ordering::Relaxed),
             skipped_containers: self.inner.skipped_containers.load(Ordering::Relaxed),
         }
@@ -186,35 +179,27 @@ impl fmt::Debug for CriRuntime {
 
 impl Runtime for CriRuntime {
     async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
-        self.version().await?;
-        let listing = self.inner.list(None).await?;
+        let peer = self.inner.peer().await?;
+        let listing = self.inner.list_all(&peer).await?;
         Ok(self.inner.count_skipped(listing).pods)
     }
 
     async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
-        self.version().await?;
+        let peer = self.inner.peer().await?;
         let of_pod = |listing: Listing| listing.pods.into_iter().find(|pod| pod.uid == *uid);
-        if let Some(pod) = of_pod(self.inner.list(Some(uid)).await?).filter(has_its_sandboxes) {
+        if let Some(pod) = of_pod(self.inner.list_one(uid).await?).filter(has_its_sandboxes) {
             return Ok(Some(pod));
         }
         // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
         // only of the whole list, so that the lists of one and of all never contradict each other.
-        let listing = self.inner.list(None).await?;
+        let listing = self.inner.list_all(&peer).await?;
         Ok(of_pod(self.inner.count_skipped(listing)))
-    }
-
-    async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
-        self.inspect(pod, |_| None, |_| None).await
     }
 
     /// Containers that run or have ended, and are listed as they were, have not changed, nor has a ready sandbox with its
     /// addresses; the others are asked for.
-    async fn pod_status_since(
-        &self,
-        pod: &RuntimePod,
-        before: &RuntimePod,
-        status: &PodStatus,
-    ) -> Result<PodStatus, RuntimeError> {
+    async fn pod_status(&self, pod: &RuntimePod, known: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
+        let Some(KnownPod { pod: before, status }) = known else { return self.inspect(pod, |_| None, |_| None).await };
         let known = |container: &RuntimeContainer| {
             let is_as_before = before.containers.contains(container);
             let status = status.containers.iter().find(|status| status.id.id == container.id);
@@ -329,6 +314,10 @@ impl EventSource for CriRuntime {
         };
         stream::once(open).try_flatten()
     }
+
+    async fn replaced(&self) {
+        self.inner.connections.another().await;
+    }
 }
 
 /// Whether the sandboxes that the pod's containers are in are there, too.
@@ -342,46 +331,30 @@ impl Inner {
         explain(status, RuntimeCall::new(EVENTS), &self.endpoint).await
     }
 
-    fn known_version(&self) -> Option<Arc<RuntimeVersion>> {
-        // Relaxed: a connection that is counted too late for this call is noticed by the next.
-        let connections = self.connections.load(Ordering::Relaxed);
-        let version = self.version.lock();
-        version.as_ref().filter(|(at, _)| *at == connections).map(|(_, version)| Arc::clone(version))
-    }
-
-    fn keep_version(&self, version: Arc<RuntimeVersion>) -> Arc<RuntimeVersion> {
-        let connections = self.connections.load(Ordering::Relaxed);
-        let mut known = self.version.lock();
-        *known = Some((connections, Arc::clone(&version)));
-        version
-    }
-
-    /// Lists the sandboxes, then the containers: what is created in between shows without its sandbox rather than not at
-    /// all. Of one pod, both at once.
-    async fn list(&self, uid: Option<&PodUid>) -> Result<Listing, RuntimeError> {
-        let timeout = self.options.list_timeout;
-        let labels: HashMap<_, _> = uid.iter().map(|uid| (labels::POD_UID.to_owned(), uid.to_string())).collect();
-        let call = |method| Call { method, pod: uid.map(|uid| (uid, "", "")), object: None };
-
-        let filter = proto::PodSandboxFilter { label_selector: labels.clone(), ..Default::default() };
-        let request = proto::ListPodSandboxRequest { filter: Some(filter) };
+    /// The runtime at the other end of the connection, asked what it is once for each connection.
+    async fn peer(&self) -> Result<Arc<Peer>, RuntimeError> {
+        // A connection that is counted too late for this call is noticed by the next.
+        let connection = self.connections.count();
+        let known = self.peer.lock().clone();
+        if let Some(peer) = known.filter(|peer| peer.connection == connection) {
+            return Ok(peer);
+        }
+        let request = proto::VersionRequest { version: "v1".into() };
         let mut client = self.client.clone();
-        let sandboxes =
-            async move { self.call(call("ListPodSandbox"), timeout, client.list_pod_sandbox(request)).await };
-
-        let filter = proto::ContainerFilter { label_selector: labels, ..Default::default() };
-        let request = proto::ListContainersRequest { filter: Some(filter) };
-        let mut client = self.client.clone();
-        let containers =
-            async move { self.call(call("ListContainers"), timeout, client.list_containers(request)).await };
-
-        let (sandboxes, containers) = if uid.is_some() {
-            // Whoever asks for one pod waits for it. A container without its sandbox is noticed by the caller.
-            tokio::try_join!(sandboxes, containers)?
-        } else {
-            (sandboxes.await?, containers.await?)
+        let call = Call { method: "Version", pod: None, object: None };
+        let answer = self.call(call, self.options.status_timeout, client.version(request)).await?;
+        let version = RuntimeVersion {
+            name: answer.runtime_name,
+            version: answer.runtime_version,
+            api_version: answer.runtime_api_version,
         };
-        Ok(convert::group(sandboxes.items, containers.containers))
+        let peer = Arc::new(Peer {
+            connection: self.connections.count(),
+            version: Arc::new(version),
+            has_streaming_lists: AtomicBool::new(true),
+        });
+        *self.peer.lock() = Some(Arc::clone(&peer));
+        Ok(peer)
     }
 
     fn count_skipped(&self, listing: Listing) -> Listing {

@@ -74,7 +74,7 @@ pub fn parse_endpoint(text: &str) -> Result<Endpoint, CriError> {
 }
 
 /// The sockets where the kubelet and crictl look for a runtime, in the order in which crictl tries them: containerd, CRI-O,
-/// cri-dockerd.
+/// cri-dockerd. That a socket is there does not mean that CRI is spoken there; see [`find_runtimes`](crate::find_runtimes).
 ///
 /// ```
 /// assert_eq!(larder_cri::well_known_sockets()[0].to_string(), "unix:///run/containerd/containerd.sock");
@@ -82,18 +82,6 @@ pub fn parse_endpoint(text: &str) -> Result<Endpoint, CriError> {
 pub fn well_known_sockets() -> [Endpoint; 3] {
     ["/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"]
         .map(|path| Endpoint { path: path.into() })
-}
-
-/// The first of the well-known sockets that is there.
-///
-/// Whether anything listens on it is for [`CriRuntime::connect`](crate::CriRuntime::connect) to find out.
-pub async fn find_endpoint() -> Option<Endpoint> {
-    for endpoint in well_known_sockets() {
-        if tokio::fs::try_exists(endpoint.path()).await.unwrap_or(false) {
-            return Some(endpoint);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -19,9 +19,12 @@
 //!
 //! # Limits
 //!
-//! - Read only: it asks `Version`, `ListPodSandbox`, `ListContainers`, `PodSandboxStatus` and `ContainerStatus`.
+//! - Read only: it asks `Version`, `ListPodSandbox`, `ListContainers`, their streaming forms, `PodSandboxStatus`,
+//!   `ContainerStatus` and `GetContainerEvents`.
 //! - What a container left in its termination message file is not read, as that file is the kubelet's.
-//! - Answers above 16 MiB are refused, as by the kubelet.
+//! - Messages above [`CriOptions::max_message_bytes`] are refused; 16 MiB by default, as by the kubelet. The list of all pods is
+//!   asked for as a stream (`StreamPodSandboxes`, `StreamContainers`), so its size has no limit but its deadline. A runtime
+//!   that has no streaming lists is asked for one answer, and for streams again with the next connection.
 //!
 //! # Cancel safety
 //!
@@ -51,13 +54,15 @@ mod client;
 mod convert;
 mod endpoint;
 mod error;
+mod find;
 mod labels;
 mod observe;
 mod options;
 
 pub use client::{CriRuntime, RuntimeVersion};
-pub use endpoint::{Endpoint, find_endpoint, parse_endpoint, well_known_sockets};
+pub use endpoint::{Endpoint, parse_endpoint, well_known_sockets};
 pub use error::CriError;
+pub use find::{FoundRuntimes, find_runtimes};
 pub use observe::{CriObserver, CriStats};
 pub use options::CriOptions;
 

@@ -24,8 +24,9 @@ pub struct CriOptions {
     /// How long the status of one sandbox or container, or the runtime's version, may take, a new connection included.
     /// Default 10 s.
     pub status_timeout: Duration,
-    /// The largest answer that is taken, in bytes. Default 16 MiB, as the kubelet.
-    pub max_message_size: usize,
+    /// The largest message that is taken, in bytes. Default 16 MiB, as the kubelet. A list of all pods is one message, unless
+    /// the runtime streams its lists (containerd from 2.4).
+    pub max_message_bytes: usize,
 }
 
 impl Default for CriOptions {
@@ -34,7 +35,7 @@ impl Default for CriOptions {
             connect_timeout: Duration::from_secs(5),
             list_timeout: Duration::from_secs(30),
             status_timeout: Duration::from_secs(10),
-            max_message_size: 16 << 20,
+            max_message_bytes: 16 << 20,
         }
     }
 }
@@ -49,8 +50,8 @@ impl CriOptions {
     ///
     /// ```
     /// # use larder_cri::CriOptions;
-    /// let none = CriOptions { max_message_size: 0, ..CriOptions::default() };
-    /// assert!(none.validate().unwrap_err().to_string().starts_with("max_message_size: "));
+    /// let none = CriOptions { max_message_bytes: 0, ..CriOptions::default() };
+    /// assert!(none.validate().unwrap_err().to_string().starts_with("max_message_bytes: "));
     /// ```
     pub fn validate(&self) -> Result<(), CriError> {
         let timeouts = [
@@ -63,9 +64,9 @@ impl CriOptions {
                 return Err(CriError::InvalidOption { field, reason: "must be above zero".into() });
             }
         }
-        if !(1..=1 << 30).contains(&self.max_message_size) {
+        if !(1..=1 << 30).contains(&self.max_message_bytes) {
             let reason = "must be between 1 and 1073741824".into();
-            return Err(CriError::InvalidOption { field: "max_message_size", reason });
+            return Err(CriError::InvalidOption { field: "max_message_bytes", reason });
         }
         Ok(())
     }

@@ -82,6 +82,10 @@ impl Held for Node {
         &self.object
     }
 
+    fn runtime_uid(&self) -> Option<&str> {
+        None
+    }
+
     fn ttl_annotation(&self) -> Option<&str> {
         self.ttl.as_ref().map(|ttl| ttl.get(self.object.json()))
     }

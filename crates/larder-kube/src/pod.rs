@@ -192,6 +192,10 @@ impl Held for Pod {
     fn runtime_uid(&self) -> Option<&str> {
         Some(self.runtime_uid())
     }
+
+    fn ttl_annotation(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl fmt::Debug for Pod {

@@ -60,14 +60,10 @@ pub trait Held: Send + Sync + Sized + 'static {
     fn object(&self) -> &KubeObject;
 
     /// The UID that the container runtime knows it by, for pods.
-    fn runtime_uid(&self) -> Option<&str> {
-        None
-    }
+    fn runtime_uid(&self) -> Option<&str>;
 
     /// The value of its annotation [`TTL_ANNOTATION`](larder_objects::TTL_ANNOTATION), for nodes.
-    fn ttl_annotation(&self) -> Option<&str> {
-        None
-    }
+    fn ttl_annotation(&self) -> Option<&str>;
 }
 
 /// The last thing that went wrong with a source.

@@ -1,6 +1,7 @@
 //! What a node's larder is started with; checked before anything starts.
 
 use crate::strategy::ChangeDetection;
+use larder_cri::{CriError, CriOptions};
 use larder_kube::{KubeError, KubeOptions};
 use larder_objects::{AutoOptions, WatchOptions};
 use larder_pleg::PlegOptions;
@@ -27,8 +28,12 @@ pub struct Config {
     pub node_name: String,
     /// Where pods, the node, Secrets and ConfigMaps come from. No default.
     pub cluster: Cluster,
-    /// The container runtime. Default: the first of the well-known sockets that is there.
+    /// The container runtime. Default: [`RuntimeEndpoint::Search`].
     pub runtime: RuntimeEndpoint,
+    /// The sockets where a runtime is looked for, in that order. Default: [`larder_cri::well_known_sockets`].
+    pub runtime_sockets: Vec<String>,
+    /// Deadlines and limits of the calls to the runtime. Default: [`CriOptions::default`].
+    pub cri: CriOptions,
     /// Follow the runtime's event stream, so that a change is seen at once and not at the next relist. Default: true; a
     /// runtime without one is relisted all the same.
     pub runtime_events: bool,
@@ -74,9 +79,10 @@ pub enum Cluster {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuntimeEndpoint {
-    /// The first of the well-known sockets that is there; looked for again as long as there is none.
+    /// The first of [`Config::runtime_sockets`] where a runtime has answered as CRI v1; they are asked again as long as none
+    /// has.
     #[default]
-    WellKnown,
+    Search,
     /// The socket at this endpoint, such as `unix:///run/containerd/containerd.sock`.
     At(String),
     /// Do without one: no status of containers.
@@ -178,6 +184,8 @@ impl Config {
             node_name: node_name.into(),
             cluster,
             runtime: RuntimeEndpoint::default(),
+            runtime_sockets: larder_cri::well_known_sockets().map(|socket| socket.to_string()).into(),
+            cri: CriOptions::default(),
             runtime_events: true,
             change_detection: ChangeDetection::default(),
             sync_period: Duration::from_mins(1),
@@ -224,6 +232,18 @@ impl Config {
         if let RuntimeEndpoint::At(endpoint) = &self.runtime {
             larder_cri::parse_endpoint(endpoint).map_err(|error| ConfigError::new("runtime", error.to_string()))?;
         }
+        if self.runtime == RuntimeEndpoint::Search && self.runtime_sockets.is_empty() {
+            let problem = "names no socket: name one, or do without a runtime with the endpoint \"none\"";
+            return Err(ConfigError::new("runtime_sockets", problem));
+        }
+        for socket in &self.runtime_sockets {
+            let parsed = larder_cri::parse_endpoint(socket);
+            parsed.map_err(|error| ConfigError::new("runtime_sockets", error.to_string()))?;
+        }
+        self.cri.validate().map_err(|error| match error {
+            CriError::InvalidOption { field, reason } => ConfigError::new(format!("cri.{field}"), reason),
+            other => ConfigError::new("cri", other.to_string()),
+        })?;
         self.kube.validate().map_err(|error| match error {
             KubeError::InvalidOption { field, problem } => ConfigError::new(format!("kube.{field}"), problem),
             other => ConfigError::new("kube", other.to_string()),
@@ -325,6 +345,9 @@ mod tests {
         check("min_idle", |config| config.min_idle = Duration::ZERO);
         check("policy.fetch_backoff_max", |config| config.policy.fetch_backoff_max = Duration::ZERO);
         check("runtime", |config| config.runtime = RuntimeEndpoint::At("tcp://127.0.0.1:1".to_owned()));
+        check("runtime_sockets", |config| config.runtime_sockets.clear());
+        check("runtime_sockets", |config| config.runtime_sockets = vec!["tcp://127.0.0.1:1".to_owned()]);
+        check("cri.max_message_bytes", |config| config.cri.max_message_bytes = 0);
         check("pleg.relist_period", |config| config.pleg.relist_period = Duration::ZERO);
         check("kube.page_size", |config| config.kube.page_size = 0);
     }

@@ -204,4 +204,7 @@ impl PlegObserver for PlegMetrics {
     fn inspection_duration(&self, duration: Duration, _succeeded: bool) {
         self.inspection.observe(duration.as_secs_f64());
     }
+
+    /// Kept beside the calls of the runtime.
+    fn event_answered(&self, _: Duration) {}
 }

@@ -7,12 +7,11 @@ use crate::fetch_log::Backoff;
 use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectCache, ObjectList, ObjectPolicy, Parts};
 use crate::registrar::{Caches, Registrar};
-use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
+use crate::runtime::{PodStatusRead, RuntimeSide, WaitError, Wanted};
 use crate::source::{ObjectReflect, ObjectSource};
 use crate::strategy::Strategy;
 use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
-use larder_cri::CriOptions;
 use larder_kube::source::{self, Held};
 use larder_kube::{
     Kind, KubeClient, KubeObject, KubeReflect, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader,
@@ -579,19 +578,14 @@ impl Sources {
 }
 
 fn runtime_side(config: &Config, clock: MonotonicClock, metrics: &Metrics) -> Result<Option<RuntimeSide>, StartError> {
-    let endpoint = match &config.runtime {
+    let parse =
+        |text: &String| larder_cri::parse_endpoint(text).map_err(|error| StartError::Runtime(error.to_string()));
+    let wanted = match &config.runtime {
         RuntimeEndpoint::None => return Ok(None),
-        RuntimeEndpoint::WellKnown => None,
-        RuntimeEndpoint::At(endpoint) => Some(endpoint.as_str()),
+        RuntimeEndpoint::Search => Wanted::FirstOf(config.runtime_sockets.iter().map(parse).collect::<Result<_, _>>()?),
+        RuntimeEndpoint::At(endpoint) => Wanted::At(parse(endpoint)?),
     };
-    RuntimeSide::new(
-        endpoint,
-        config.pleg.clone(),
-        config.runtime_events,
-        CriOptions::default(),
-        clock,
-        metrics.of_pleg(),
-    )
-    .map(Some)
-    .map_err(StartError::Runtime)
+    let (pleg, cri) = (config.pleg.clone(), config.cri.clone());
+    let side = RuntimeSide::new(wanted, pleg, config.runtime_events, cri, clock, metrics.of_pleg());
+    side.map(Some).map_err(StartError::Runtime)
 }

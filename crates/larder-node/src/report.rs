@@ -18,6 +18,9 @@ pub struct Report {
     pub started_at: Timestamp,
     /// What is not as it should be, each in a line; empty if all is well.
     pub degraded: Vec<String>,
+    /// What is worth knowing though all is well, each in a line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The sources, in the order in which data flows.
     pub sources: Vec<SourceReport>,
     /// What is held.

@@ -11,20 +11,22 @@
 
 use crate::metrics::{Observers, RuntimeMetrics};
 use crate::report::{ContainerCounts, SourceReport, SourceState};
-use futures_util::{Stream, TryStreamExt as _, stream};
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
-use larder_cri::{CriError, CriOptions, CriRuntime};
+use larder_cri::{CriOptions, Endpoint};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use larder_pleg::{
-    ContainerEvent, ContainerState, EventReceiver, EventSource, Pleg, PlegObserver, PlegOptions, PlegStats,
-    PodLifecycleEvent, PodStatus, Runtime, RuntimeCall, RuntimeError, RuntimePod,
+    ContainerState, EventReceiver, Pleg, PlegObserver, PlegOptions, PlegStats, PodLifecycleEvent, PodStatus,
+    RuntimeError,
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
+use search::LateRuntime;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+
+mod search;
 
 /// How much later than its period a relist may succeed before what is known counts as stale.
 const LATENESS: Duration = Duration::from_secs(10);
@@ -79,85 +81,12 @@ impl WaitError {
     }
 }
 
-/// A runtime that may not be there yet.
-pub(crate) struct LateRuntime {
-    options: CriOptions,
-    metrics: Arc<RuntimeMetrics>,
-    /// Set at once for an endpoint that is named, else when the first well-known socket is found.
-    found: OnceLock<CriRuntime>,
-}
-
-impl LateRuntime {
-    /// # Errors
-    ///
-    /// If the endpoint that is named cannot be one, or an option cannot work.
-    fn new(endpoint: Option<&str>, options: CriOptions, metrics: Arc<RuntimeMetrics>) -> Result<Self, CriError> {
-        options.validate()?;
-        let found = OnceLock::new();
-        if let Some(endpoint) = endpoint {
-            let endpoint = larder_cri::parse_endpoint(endpoint)?;
-            let runtime = CriRuntime::with_observer(endpoint, options.clone(), metrics.clone())?;
-            let _ = found.set(runtime);
-        }
-        Ok(Self { options, metrics, found })
-    }
-
-    async fn get(&self, call: &'static str) -> Result<&CriRuntime, RuntimeError> {
-        if let Some(runtime) = self.found.get() {
-            return Ok(runtime);
-        }
-        let unavailable = |reason: String| RuntimeError::Unavailable {
-            call: Arc::new(RuntimeCall::new(call)),
-            endpoint: "the well-known sockets".into(),
-            reason: reason.into(),
-        };
-        let Some(endpoint) = larder_cri::find_endpoint().await else {
-            let sockets = larder_cri::well_known_sockets().map(|socket| socket.path().display().to_string());
-            return Err(unavailable(format!(
-                "none of {} is there; start the runtime, name its socket with --runtime-endpoint, or do without one with \
-                 --runtime-endpoint none",
-                sockets.join(", ")
-            )));
-        };
-        let runtime = CriRuntime::with_observer(endpoint, self.options.clone(), self.metrics.clone())
-            .map_err(|error| unavailable(error.to_string()))?;
-        Ok(self.found.get_or_init(|| runtime))
-    }
-
-    /// Where the runtime listens, as far as it is known.
-    fn endpoint(&self) -> String {
-        self.found.get().map_or_else(|| "well-known sockets".to_owned(), |runtime| runtime.endpoint().to_string())
-    }
-}
-
-impl Runtime for LateRuntime {
-    async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
-        self.get("ListPodSandbox").await?.pods().await
-    }
-
-    async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
-        self.get("ListPodSandbox").await?.pod(uid).await
-    }
-
-    async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
-        self.get("PodSandboxStatus").await?.pod_status(pod).await
-    }
-
-    async fn pod_status_since(
-        &self,
-        pod: &RuntimePod,
-        before: &RuntimePod,
-        status: &PodStatus,
-    ) -> Result<PodStatus, RuntimeError> {
-        self.get("PodSandboxStatus").await?.pod_status_since(pod, before, status).await
-    }
-}
-
-impl EventSource for LateRuntime {
-    fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
-        let open = async move { self.get("GetContainerEvents").await.map(EventSource::events) };
-        stream::once(open).try_flatten().inspect_ok(|event| self.metrics.runtime_event(event))
-    }
+/// Which container runtime to ask.
+pub(crate) enum Wanted {
+    /// The one at this endpoint.
+    At(Endpoint),
+    /// The first of these where one answers.
+    FirstOf(Vec<Endpoint>),
 }
 
 /// The container runtime, relisted.
@@ -228,7 +157,7 @@ impl RuntimeSide {
     ///
     /// A message that names what cannot be used.
     pub(crate) fn new(
-        endpoint: Option<&str>,
+        runtime: Wanted,
         options: PlegOptions,
         events: bool,
         cri: CriOptions,
@@ -236,8 +165,11 @@ impl RuntimeSide {
         observer: Arc<dyn PlegObserver>,
     ) -> Result<Self, String> {
         let metrics = Arc::new(RuntimeMetrics::new(clock));
-        let late = LateRuntime::new(endpoint, cri, Arc::clone(&metrics)).map_err(|error| error.to_string())?;
-        let late = Arc::new(late);
+        let late = match runtime {
+            Wanted::At(endpoint) => LateRuntime::at(endpoint, cri, Arc::clone(&metrics)),
+            Wanted::FirstOf(sockets) => LateRuntime::first_of(sockets, cri, Arc::clone(&metrics)),
+        };
+        let late = Arc::new(late.map_err(|error| error.to_string())?);
         let (writer, reader) = pod_status_cache(Options::default());
         let relist_period = options.relist_period;
         let pleg = Pleg::new(Arc::clone(&late), clock, writer, options).map_err(|error| error.to_string())?;
@@ -254,12 +186,15 @@ impl RuntimeSide {
 
     /// Relists, and follows the runtime's events, until the token is cancelled.
     pub(crate) async fn run(&self, token: CancellationToken) {
+        let search = token.run_until_cancelled(self.late.search(|| self.pleg.request_relist_of_all()));
+        // Boxed, so that the task stays small.
+        let search = Box::pin(search);
         let events = async {
-            if self.events {
+            if self.events && token.run_until_cancelled(self.late.found()).await.is_some() {
                 self.pleg.watch_events(&*self.late, token.clone()).await;
             }
         };
-        tokio::join!(self.pleg.run(token.clone()), events);
+        tokio::join!(self.pleg.run(token.clone()), Box::pin(events), search);
     }
 
     pub(crate) fn read(&self, uid: &PodUid) -> PodStatusRead {
@@ -453,6 +388,18 @@ impl RuntimeSide {
             last_error: failed.map(|error| error.to_string()).or(overdue),
             last_error_at: None,
         }
+    }
+
+    /// What is worth knowing of it, though larder works as it should.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let no_events = self.pleg.stats().event_stream_unsupported.then(|| {
+            format!(
+                "the container runtime sends no events: what happens to containers is seen by a list every {:?}; containerd \
+                 has events from 1.7 on, CRI-O with enable_pod_events",
+                self.relist_period
+            )
+        });
+        self.late.note().into_iter().chain(no_events).collect()
     }
 
     pub(crate) fn container_counts(&self) -> ContainerCounts {

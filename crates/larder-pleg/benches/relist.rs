@@ -3,7 +3,10 @@
 
 use divan::Bencher;
 use larder_clock::MonotonicClock;
-use larder_pleg::{ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeContainer, RuntimeError, RuntimePod};
+use larder_pleg::{
+    ContainerState, ContainerStatus, KnownPod, Pleg, PlegOptions, PodStatus, Runtime, RuntimeContainer, RuntimeError,
+    RuntimePod,
+};
 use larder_pod_status::{Options, PodUid, pod_status_cache};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,8 +49,16 @@ impl Runtime for InMemory {
         Ok((0..self.pods).find(|n| Self::uid(*n) == *uid).map(|n| self.listed(n)))
     }
 
-    async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+    async fn pod_status(&self, pod: &RuntimePod, _: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
         Ok(PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone()))
+    }
+
+    async fn container_status(
+        &self,
+        _: &RuntimePod,
+        _: &RuntimeContainer,
+    ) -> Result<Option<ContainerStatus>, RuntimeError> {
+        Ok(None)
     }
 }
 

@@ -4,6 +4,7 @@ use crate::error::RuntimeError;
 use futures_util::Stream;
 use larder_pod_status::PodUid;
 use std::fmt;
+use std::future::Future;
 
 /// An event of the runtime. Its content is not believed; it only has its pod relisted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +60,14 @@ impl fmt::Display for ContainerEventKind {
 }
 
 /// Where a runtime's events come from.
+///
+/// No method has a default, so that a source that wraps another hands on each of them.
 pub trait EventSource: Send + Sync + 'static {
     /// A stream of the events from now on. It is opened with its first poll, and ends with its first error, or without
     /// one where the runtime ends it. It may take for ever until the first event; dropping the stream closes it.
     fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_;
+
+    /// Ends when there is a new connection to the runtime, which may be another runtime by then, or another version of it. May
+    /// never end.
+    fn replaced(&self) -> impl Future<Output = ()> + Send;
 }

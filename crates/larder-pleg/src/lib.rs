@@ -26,7 +26,8 @@
 //! With [`PlegOptions::independent_pods`], one pod that cannot be inspected holds back its own waits and nobody else's:
 //!
 //! - *Inspections go on beside listings.* A pod is inspected once at a time; what changes meanwhile is inspected after it.
-//!   An inspection that takes longer than [`PlegOptions::inspection_patience`] gives up its place to another.
+//!   An inspection that takes longer than [`PlegOptions::inspection_patience`] gives up its place to another. The inspection
+//!   of a pod that has gone is aborted.
 //! - *A listing confirms at once every pod that it shows unchanged*: its observed time is the listing's. A pod that is to be
 //!   inspected is confirmed by its inspection.
 //! - *The global time moves only when what it promises is true*: to the time of a listing all of whose pods are known as of
@@ -42,10 +43,15 @@
 //! pod, and what it says besides is not believed, so that there is one writer and one truth. Its reader waits for nothing.
 //! What is lost with a stream is counted and made up for by a relist of all pods.
 //!
-//! With [`PlegOptions::independent_pods`] and [`PlegOptions::keep_unchanged`], the runtime is asked for the container that an
-//! event is of beside the lists of its pod, since lists take longer. If its state has changed, it is in its pod's entry at
-//! once; the entry stays as old as all of the pod is known, so that what waits for a newer one waits for the lists.
-//! Subscribers are told with the lists. Where these then say something else of the container, all of the pod is inspected.
+//! A runtime whose stream ends at once without an event, several times in a row, has no events, as one that does not know
+//! the call: its pods are seen by the relist of every period, nothing counts as lost, and the stream is tried again when the
+//! runtime may have been replaced ([`EventSource::replaced`]), and after [`PlegOptions::unsupported_retry`].
+//!
+//! With [`PlegOptions::independent_pods`] and [`PlegOptions::keep_unchanged`], the runtime is asked for the container of an
+//! event as soon as the event arrives, whatever lists are under way. If the container has moved on (from created to running,
+//! from running to exited), its new state is in its pod's entry at once. The entry keeps the time as of which all of the pod
+//! is known, so a wait for a newer entry waits for the list of the pod, and so do subscribers. Where a later list says
+//! something else of the container, all of the pod is inspected.
 //!
 //! # Limits
 //!
@@ -69,7 +75,8 @@
 //! ```
 //! use larder_clock::MonotonicClock;
 //! use larder_pleg::{
-//!     ContainerState, Pleg, PlegOptions, PodStatus, Runtime, RuntimeContainer, RuntimeError, RuntimePod,
+//!     ContainerState, ContainerStatus, KnownPod, Pleg, PlegOptions, PodStatus, Runtime, RuntimeContainer, RuntimeError,
+//!     RuntimePod,
 //! };
 //! use larder_pod_status::{Options, PodUid, pod_status_cache};
 //! use std::sync::Arc;
@@ -89,8 +96,16 @@
 //!         Ok(Some(pod))
 //!     }
 //!
-//!     async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+//!     async fn pod_status(&self, pod: &RuntimePod, _: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
 //!         Ok(PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone()))
+//!     }
+//!
+//!     async fn container_status(
+//!         &self,
+//!         _: &RuntimePod,
+//!         _: &RuntimeContainer,
+//!     ) -> Result<Option<ContainerStatus>, RuntimeError> {
+//!         Ok(None)
 //!     }
 //! }
 //!
@@ -132,5 +147,5 @@ pub use observe::{PlegObserver, PlegStats};
 pub use options::{InvalidOption, PlegOptions};
 pub use pleg::Pleg;
 pub use pod::{ContainerState, RuntimeContainer, RuntimePod};
-pub use runtime::Runtime;
+pub use runtime::{KnownPod, Runtime};
 pub use status::{ContainerId, ContainerStatus, PodStatus, SandboxState, SandboxStatus};

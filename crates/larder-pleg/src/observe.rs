@@ -9,37 +9,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Receives each measurement as it is made. Its methods are called between calls to the runtime, and are not to wait.
+///
+/// No method has a default, so that an observer that wraps another hands on each measurement.
 pub trait PlegObserver: Send + Sync + 'static {
     /// A relist of all pods ended, with or without success (`pleg_relist_duration_seconds`).
-    fn relist_duration(&self, duration: Duration) {
-        let _ = duration;
-    }
+    fn relist_duration(&self, duration: Duration);
 
     /// A relist began so long after the last successful one did (`pleg_relist_interval_seconds`).
-    fn relist_interval(&self, interval: Duration) {
-        let _ = interval;
-    }
+    fn relist_interval(&self, interval: Duration);
 
     /// A relist of a single pod ended, with or without success (`pleg_pod_relist_duration_seconds`).
-    fn pod_relist_duration(&self, duration: Duration) {
-        let _ = duration;
-    }
+    fn pod_relist_duration(&self, duration: Duration);
 
     /// The inspection of a pod ended.
-    fn inspection_duration(&self, duration: Duration, succeeded: bool) {
-        let _ = (duration, succeeded);
-    }
+    fn inspection_duration(&self, duration: Duration, succeeded: bool);
 
     /// A pod is up to date, and its waits are answered, so long after the runtime's event arrived that asked for it.
-    fn event_answered(&self, duration: Duration) {
-        let _ = duration;
-    }
+    fn event_answered(&self, duration: Duration);
 }
 
-/// An observer that is not there.
-pub(crate) struct NoObserver;
+/// Observes nothing.
+impl PlegObserver for () {
+    fn relist_duration(&self, _: Duration) {}
 
-impl PlegObserver for NoObserver {}
+    fn relist_interval(&self, _: Duration) {}
+
+    fn pod_relist_duration(&self, _: Duration) {}
+
+    fn inspection_duration(&self, _: Duration, _: bool) {}
+
+    fn event_answered(&self, _: Duration) {}
+}
 
 /// Counts since the PLEG was made, and what its last listing had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub struct PlegStats {
     pub event_streams_lost: u64,
     /// Whether the runtime's event stream is open.
     pub event_stream_open: bool,
+    /// Whether the runtime was last found to send no events, so that its changes are seen by relists only.
+    pub event_stream_unsupported: bool,
     /// Pods that wait for their inspection or are being inspected, with
     /// [`independent_pods`](crate::PlegOptions::independent_pods).
     pub inspections_open: u64,
@@ -123,6 +125,7 @@ pub(crate) struct Counters {
     pub(crate) event_streams_opened: Count,
     pub(crate) event_streams_lost: Count,
     pub(crate) event_stream_open: AtomicBool,
+    pub(crate) event_stream_unsupported: AtomicBool,
     pub(crate) inspections_open: AtomicU64,
     pub(crate) inspections_held: AtomicU64,
     /// Shared with the subscribers, who notice what they missed.
@@ -184,6 +187,8 @@ impl Counters {
             event_streams_opened: self.event_streams_opened.get(),
             event_streams_lost: self.event_streams_lost.get(),
             event_stream_open: self.event_stream_open.load(Ordering::Relaxed),
+            event_stream_unsupported: self.event_stream_unsupported.load(Ordering::Relaxed)
+                && !self.event_stream_open.load(Ordering::Relaxed),
             inspections_open: self.inspections_open.load(Ordering::Relaxed),
             inspections_held: self.inspections_held.load(Ordering::Relaxed),
             last_seen,

@@ -39,8 +39,8 @@ pub struct PlegOptions {
     /// the addresses of before are forgotten with the status.
     pub keep_last_status: bool,
     /// Whether the inspection of a pod that differs from before asks the runtime only for what can have changed; see
-    /// [`Runtime::pod_status_since`](crate::Runtime::pod_status_since). With [`independent_pods`](Self::independent_pods) the
-    /// container that an event is of is asked for beside the list; see the [crate's documentation](crate#events-of-the-runtime).
+    /// [`Runtime::pod_status`](crate::Runtime::pod_status). With [`independent_pods`](Self::independent_pods) the container of
+    /// an event is asked for at once; see the [crate's documentation](crate#events-of-the-runtime).
     /// Default no: everything is asked for.
     pub keep_unchanged: bool,
     /// Whether [`run`](crate::Pleg::run) brings each pod up to date on its own, so that one whose inspection hangs or fails
@@ -64,8 +64,8 @@ pub struct PlegOptions {
     pub reconnect_initial: Duration,
     /// The longest of those pauses. Default 10 s.
     pub reconnect_max: Duration,
-    /// How long after a runtime said that it has no event stream it is asked again: it may have been upgraded. Default
-    /// 5 min.
+    /// How long after a runtime was found to have no events its stream is tried again, if the runtime has not been replaced
+    /// before. Default 10 min.
     pub unsupported_retry: Duration,
 }
 
@@ -91,7 +91,7 @@ impl Default for PlegOptions {
             relist_pause: Duration::from_millis(100),
             reconnect_initial: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(10),
-            unsupported_retry: Duration::from_mins(5),
+            unsupported_retry: Duration::from_mins(10),
         }
     }
 }

@@ -3,14 +3,14 @@
 use crate::error::{PodName, RuntimeCall, RuntimeError};
 use crate::event::{EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
 use crate::health::Unhealthy;
-use crate::observe::{Counters, NoObserver, PlegObserver, PlegStats};
+use crate::observe::{Counters, PlegObserver, PlegStats};
 use crate::options::{InvalidOption, PlegOptions};
 use crate::pod::RuntimePod;
 use crate::queue::{RelistQueue, Request};
 use crate::records::{Change, Inspection, Records, Removal};
-use crate::runtime::Runtime;
+use crate::runtime::{KnownPod, Runtime};
 use crate::status::{ContainerStatus, PodStatus, SandboxState};
-use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::future::{BoxFuture, OptionFuture, Shared};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::{PodStatusReader, PodStatusWriter, PodUid};
@@ -25,12 +25,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, trace, warn};
 
+mod ahead;
 mod apart;
 mod evented;
 mod last;
 
-/// The status of a container that was asked for before its pod was listed; none if it could not be had.
-type EarlyStatus<'p> = BoxFuture<'p, Option<ContainerStatus>>;
+/// The status of a container that was asked for because of an event; none if it could not be had.
+type EarlyStatus<'p> = Shared<BoxFuture<'p, Option<ContainerStatus>>>;
 
 /// The pod lifecycle event generator. See the [crate's documentation](crate) for what it promises.
 pub struct Pleg<R, C> {
@@ -86,7 +87,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             clock,
             reader: writer.reader(),
             writer,
-            observer: Arc::new(NoObserver),
+            observer: Arc::new(()),
             events: broadcast::Sender::new(options.event_capacity.get()),
             recent: Mutex::default(),
             writes: broadcast::Sender::new(options.event_capacity.get()),
@@ -284,12 +285,14 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             Some((before, entry.status().filter(|_| entry.error().is_none()).cloned()?))
         });
         let status = async {
-            let Some((before, status)) = &known else { return self.runtime.pod_status(pod).await };
+            let Some((before, status)) = &known else { return self.runtime.pod_status(pod, None).await };
             let early = OptionFuture::from(early).await.flatten();
-            match early.and_then(|early| bring_forward(pod, before, status, early)) {
-                Some((before, status)) => self.runtime.pod_status_since(pod, &before, &status).await,
-                None => self.runtime.pod_status_since(pod, before, status).await,
-            }
+            let forward = early.and_then(|early| bring_forward(pod, before, status, early));
+            let known = match &forward {
+                Some((before, status)) => KnownPod { pod: before, status },
+                None => KnownPod { pod: before, status },
+            };
+            self.runtime.pod_status(pod, Some(known)).await
         };
         let result = match self.options.inspection_deadline {
             None => status.await,

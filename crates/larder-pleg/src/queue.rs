@@ -1,4 +1,4 @@
-//! Which pods wait for a relist of their own: bounded, each pod at most once.
+//! Which pods wait for a relist of their own, and which containers an event was of: bounded, each pod at most once.
 
 use larder_clock::Timestamp;
 use larder_pod_status::PodUid;
@@ -14,6 +14,8 @@ pub(crate) struct RelistQueue {
     capacity: usize,
     /// One consumer, so a single stored permit is enough.
     arrived: Notify,
+    /// The same for hints.
+    hinted: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +26,7 @@ struct Waiting {
     all: Option<Timestamp>,
     /// How often a request was turned away because the queue was full.
     overflows: u64,
+    hints: VecDeque<Hint>,
 }
 
 /// When a pod was asked for.
@@ -33,8 +36,15 @@ pub(crate) struct Asked {
     pub(crate) last: Timestamp,
     /// The earliest of the runtime's events among the requests.
     pub(crate) event: Option<Timestamp>,
-    /// The container that the latest of those that name one says has started or ended.
-    pub(crate) container: Option<String>,
+}
+
+/// A container that has started or ended, as an event of the runtime says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hint {
+    pub(crate) pod: PodUid,
+    pub(crate) container: String,
+    /// When the event arrived.
+    pub(crate) at: Timestamp,
 }
 
 /// A request, and when it was made.
@@ -48,18 +58,28 @@ pub(crate) enum Request {
 
 impl RelistQueue {
     pub(crate) fn new(capacity: NonZeroUsize) -> Self {
-        Self { waiting: Mutex::default(), capacity: capacity.get(), arrived: Notify::new() }
+        Self { waiting: Mutex::default(), capacity: capacity.get(), arrived: Notify::new(), hinted: Notify::new() }
     }
 
     /// Asks for a pod; false if the queue is full, so that all pods are asked for instead.
     pub(crate) fn push(&self, uid: PodUid, at: Timestamp) -> bool {
-        self.insert(uid, Asked { last: at, event: None, container: None })
+        self.insert(uid, Asked { last: at, event: None })
     }
 
-    /// Asks for a pod that the runtime has sent an event of, of that container if one has started or ended; false if the
-    /// queue is full, so that all pods are asked for.
-    pub(crate) fn push_event(&self, uid: PodUid, at: Timestamp, container: Option<String>) -> bool {
-        self.insert(uid, Asked { last: at, event: Some(at), container })
+    /// Asks for a pod that the runtime has sent an event of; false if the queue is full, so that all pods are asked for.
+    pub(crate) fn push_event(&self, uid: PodUid, at: Timestamp) -> bool {
+        self.insert(uid, Asked { last: at, event: Some(at) })
+    }
+
+    /// Tells of a container that has started or ended. A hint that does not fit is dropped: the list of its pod tells the same,
+    /// later.
+    pub(crate) fn push_hint(&self, hint: Hint) {
+        let mut waiting = self.waiting.lock();
+        if waiting.hints.len() < self.capacity {
+            waiting.hints.push_back(hint);
+        }
+        drop(waiting);
+        self.hinted.notify_one();
     }
 
     fn insert(&self, uid: PodUid, new: Asked) -> bool {
@@ -67,7 +87,6 @@ impl RelistQueue {
         let fits = if let Some(asked) = waiting.asked.get_mut(&uid) {
             asked.last = asked.last.max(new.last);
             asked.event = asked.event.into_iter().chain(new.event).min();
-            asked.container = new.container.or(asked.container.take());
             true
         } else if waiting.order.len() < self.capacity {
             waiting.order.push_back(uid.clone());
@@ -98,6 +117,16 @@ impl RelistQueue {
                 return request;
             }
             self.arrived.notified().await;
+        }
+    }
+
+    /// The next hint. For one consumer only; dropped before it has answered, it has taken nothing.
+    pub(crate) async fn next_hint(&self) -> Hint {
+        loop {
+            if let Some(hint) = self.waiting.lock().hints.pop_front() {
+                return hint;
+            }
+            self.hinted.notified().await;
         }
     }
 
@@ -132,7 +161,7 @@ mod tests {
     }
 
     fn pod(uid: &str, last: i128) -> Request {
-        Request::Pod(uid.into(), Asked { last: at(last), event: None, container: None })
+        Request::Pod(uid.into(), Asked { last: at(last), event: None })
     }
 
     fn queue(capacity: usize) -> RelistQueue {
@@ -185,15 +214,27 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_event_the_latest_container_and_the_latest_request_of_a_pod_are_kept() {
+    fn the_earliest_event_and_the_latest_request_of_a_pod_are_kept() {
         let queue = queue(2);
         queue.push("a".into(), at(1));
-        queue.push_event("a".into(), at(2), Some("c1".into()));
-        queue.push_event("a".into(), at(3), Some("c2".into()));
-        queue.push_event("a".into(), at(3), None);
+        queue.push_event("a".into(), at(2));
+        queue.push_event("a".into(), at(3));
         queue.push("a".into(), at(4));
-        let asked = Asked { last: at(4), event: Some(at(2)), container: Some("c2".into()) };
+        let asked = Asked { last: at(4), event: Some(at(2)) };
         assert_eq!(take(&queue), Some(Request::Pod("a".into(), asked)));
+    }
+
+    #[test]
+    fn hints_come_in_their_order_and_what_does_not_fit_is_dropped() {
+        let queue = queue(2);
+        let mut next = Box::pin(queue.next_hint());
+        assert_eq!((&mut next).now_or_never(), None);
+        let hint = |n| Hint { pod: "a".into(), container: format!("c{n}"), at: at(n) };
+        for n in 0..3 {
+            queue.push_hint(hint(n));
+        }
+        assert_eq!(next.now_or_never(), Some(hint(0)));
+        assert_eq!((queue.next_hint().now_or_never(), queue.next_hint().now_or_never()), (Some(hint(1)), None));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::future::Future;
 ///
 /// Every future that these methods give can be dropped at any point, and then leaves nothing behind. Each is to end within
 /// a deadline of the implementation's own: the PLEG waits for it as long as it takes.
+///
+/// No method has a default, so that a runtime that wraps another hands on each of them.
 pub trait Runtime: Send + Sync + 'static {
     /// All pods of which the runtime has anything left, exited ones included, the newest first.
     ///
@@ -25,33 +27,22 @@ pub trait Runtime: Send + Sync + 'static {
     /// As [`pods`](Self::pods).
     fn pod(&self, uid: &PodUid) -> impl Future<Output = Result<Option<RuntimePod>, RuntimeError>> + Send;
 
-    /// The status of a pod as it was listed, the containers and sandboxes that have gone since left out.
+    /// The status of a pod as it was listed, without the containers and sandboxes that have gone since.
+    ///
+    /// With `known`, the runtime need not be asked again for what cannot have changed since that listing.
     ///
     /// # Errors
     ///
     /// If the status of a container or a sandbox that is still there cannot be had.
-    fn pod_status(&self, pod: &RuntimePod) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send;
-
-    /// As [`pod_status`](Self::pod_status), for whoever knows the status that the pod had when it was listed as `before`:
-    /// what cannot have changed since need not be asked for again. By default, all of it is asked for.
-    ///
-    /// # Errors
-    ///
-    /// As [`pod_status`](Self::pod_status).
-    fn pod_status_since(
+    fn pod_status(
         &self,
         pod: &RuntimePod,
-        before: &RuntimePod,
-        status: &PodStatus,
-    ) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send {
-        let _ = (before, status);
-        self.pod_status(pod)
-    }
+        known: Option<KnownPod<'_>>,
+    ) -> impl Future<Output = Result<PodStatus, RuntimeError>> + Send;
 
-    /// The status of one container of a pod, or `None` if it is gone, or cannot be had on its own, which is the default.
+    /// The status of one container of a pod, or `None` if it is gone, or if the runtime cannot be asked for it alone.
     ///
-    /// The PLEG asks for it beside the list of a pod of which the runtime says that this container has changed, so that a
-    /// [`pod_status_since`](Self::pod_status_since) after the list need not.
+    /// The PLEG asks for it when an event says that the container has changed, beside the list of its pod.
     ///
     /// # Errors
     ///
@@ -60,8 +51,14 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
         pod: &RuntimePod,
         container: &RuntimeContainer,
-    ) -> impl Future<Output = Result<Option<ContainerStatus>, RuntimeError>> + Send {
-        let _ = (pod, container);
-        std::future::ready(Ok(None))
-    }
+    ) -> impl Future<Output = Result<Option<ContainerStatus>, RuntimeError>> + Send;
+}
+
+/// A pod as it was listed before, and the status that it had then.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownPod<'a> {
+    /// The pod as it was listed.
+    pub pod: &'a RuntimePod,
+    /// Its status at that listing.
+    pub status: &'a PodStatus,
 }

@@ -76,8 +76,10 @@ pub struct CriServerOptions {
     pub name: String,
     /// The version that it gives. Default: `v2.4.2`.
     pub version: String,
-    /// Whether it has an event stream. Default: yes; containerd 1.6 has none.
-    pub has_events: bool,
+    /// How it answers a request for events.
+    pub events: EventStream,
+    /// Whether it streams its lists. Default: yes, as containerd 2.4; older runtimes and CRI-O do not.
+    pub streaming_lists: bool,
     /// Whether the status of a sandbox carries those of its containers, as CRI-O's does. Default: no, as containerd.
     pub statuses_with_containers: bool,
     /// Where latencies are drawn from. Default: 0.
@@ -90,11 +92,24 @@ impl Default for CriServerOptions {
             containers: Containers::new(),
             name: "containerd".into(),
             version: "v2.4.2".into(),
-            has_events: true,
+            events: EventStream::Open,
+            streaming_lists: true,
             statuses_with_containers: false,
             seed: 0,
         }
     }
+}
+
+/// How a runtime answers a request for its events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventStream {
+    /// With a stream of them.
+    #[default]
+    Open,
+    /// It does not know the call, as containerd 1.6.
+    Unimplemented,
+    /// With a stream that ends at once, as CRI-O without `enable_pod_events`.
+    EndsAtOnce,
 }
 
 /// A simulated container runtime on a Unix socket. See the [module](self).
@@ -126,7 +141,8 @@ impl CriServer {
             calls: Arc::new(Calls::new(options.seed)),
             name: options.name,
             version: options.version,
-            has_events: options.has_events,
+            events: options.events,
+            streaming_lists: options.streaming_lists,
             statuses_with_containers: options.statuses_with_containers,
         };
         let server =

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
     /// The container runtime's socket, as a path or a unix: address; 'none' to do without
-    /// [default: the first of the well-known sockets that is there]
+    /// [default: the first of the well-known sockets where a runtime answers]
     #[arg(long, value_name = "ENDPOINT")]
     runtime_endpoint: Option<String>,
     /// Whether to follow the runtime's event stream, or only to list it every second [default: on]

@@ -65,6 +65,9 @@ fn text(report: &Report, wide: bool, now: Timestamp) -> String {
     for line in &report.degraded {
         let _ = writeln!(text, "  - {}", printable(line));
     }
+    for line in &report.notes {
+        let _ = writeln!(text, "  note: {}", printable(line));
+    }
     text.push('\n');
     text.push_str(&sources(report, wide));
     text.push('\n');

@@ -28,7 +28,7 @@ const CONTAINERS: usize = 10;
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// The targets of `--check`.
 const FIRST_AT_LEAST: f64 = 0.95;
-const OWN_MEDIAN_AT_MOST: Duration = Duration::from_millis(5);
+const OWN_MEDIAN_AT_MOST: Duration = Duration::from_millis(2);
 
 #[derive(Parser)]
 #[command(name = "cargo xtask exit-latency", bin_name = "cargo xtask exit-latency")]

@@ -6,7 +6,7 @@ use larder_pleg::{
     Delivery, EventReceiver, Pleg, PlegObserver, PlegOptions, PodLifecycleEvent, PodStatus, RuntimeError,
 };
 use larder_pod_status::{Entry, Options, PodStatusReader, PodUid, pod_status_cache};
-use larder_testkit::cri_runtime::{Containers, CriServer, CriServerOptions, SandboxSpec};
+use larder_testkit::cri_runtime::{Containers, CriServer, CriServerOptions, EventStream, SandboxSpec};
 use larder_testkit::poll_until;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -57,9 +57,7 @@ impl Bench {
     }
 
     pub(crate) async fn start_on(options: PlegOptions, server: CriServerOptions) -> Self {
-        struct Nothing;
-        impl PlegObserver for Nothing {}
-        Self::observed(options, server, Arc::new(Nothing)).await
+        Self::observed(options, server, Arc::new(())).await
     }
 
     /// With the first relist done, and events followed where there are any.
@@ -69,7 +67,7 @@ impl Bench {
         observer: Arc<dyn PlegObserver>,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let has_events = server.has_events;
+        let has_events = server.events == EventStream::Open;
         let server = CriServer::start_with(&folder.path().join("cri.sock"), server).await.expect("a socket");
         let endpoint = parse_endpoint(&server.endpoint()).expect("an endpoint");
         let runtime = CriRuntime::new(endpoint, CriOptions::default()).expect("a client");
@@ -151,7 +149,7 @@ impl Bench {
             return Err(format!("{there:?} are there, {cached:?} are cached"));
         }
         for pod in &pods {
-            let mut truth = self.runtime.pod_status(pod).await.map_err(|error| error.to_string())?;
+            let mut truth = self.runtime.pod_status(pod, None).await.map_err(|error| error.to_string())?;
             let entry = self.cache.get(&pod.uid);
             if let Some(error) = entry.error() {
                 return Err(error.to_string());

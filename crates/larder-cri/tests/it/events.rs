@@ -4,7 +4,7 @@ use crate::bench::{Bench, SOON, events_only, options};
 use futures_util::StreamExt as _;
 use larder_cri::{CriOptions, CriRuntime, parse_endpoint};
 use larder_pleg::{EventKind, EventSource as _, PlegOptions};
-use larder_testkit::cri_runtime::{Call, CallFault, CriServerOptions, EventFaults, SandboxSpec};
+use larder_testkit::cri_runtime::{Call, CallFault, CriServerOptions, EventFaults, EventStream, SandboxSpec};
 use std::pin::pin;
 use std::time::Duration;
 use tonic::Code;
@@ -115,8 +115,14 @@ async fn a_runtime_that_restarts_has_its_events_followed_again() {
 
 #[tokio::test]
 async fn a_runtime_without_events_is_relisted_every_period() {
+    for (events, made) in [(EventStream::Unimplemented, 1), (EventStream::EndsAtOnce, 5)] {
+        follow_without_events(events, made).await;
+    }
+}
+
+async fn follow_without_events(events: EventStream, made: u64) {
     let period = Duration::from_millis(50);
-    let server = CriServerOptions { has_events: false, ..CriServerOptions::default() };
+    let server = CriServerOptions { events, ..CriServerOptions::default() };
     let bench = Bench::start_on(PlegOptions { relist_period: period, ..options() }, server).await;
     let (_, app) = bench.pod("u");
     bench.until_state("u", "running").await;
@@ -124,7 +130,15 @@ async fn a_runtime_without_events_is_relisted_every_period() {
     bench.until_state("u", "exited").await;
     let stats = bench.pleg.stats();
     assert_eq!((stats.runtime_events, stats.event_streams_lost), (0, 0));
-    assert_eq!(bench.server.calls(Call::GetContainerEvents).made, 1);
+    bench.until("it is known", || bench.pleg.stats().event_stream_unsupported.then_some(())).await;
+    assert_eq!(bench.server.calls(Call::GetContainerEvents).made, made);
+    // The runtime may be another one after a restart: it is asked once more.
+    bench.server.outage().await;
+    bench.until("the outage is noticed", || bench.pleg.last_relist().1).await;
+    bench.server.restore().await.unwrap();
+    let asked = || (bench.server.calls(Call::GetContainerEvents).made == made + 1).then_some(());
+    bench.until("it is asked again", asked).await;
+    assert_eq!(bench.pleg.stats().event_streams_lost, 0);
     bench.stop().await;
 }
 

@@ -1,6 +1,8 @@
 //! The client and a PLEG on a simulated runtime that speaks the real protocol.
 //!
 //! - `events`: the event stream, and what can go wrong with it
+//! - `find`: which of several sockets a runtime answers at
+//! - `lists`: lists of all pods, in parts and in one
 //! - `odd`: runtimes that answer oddly, as CRI-O by its protocol
 //! - `lessons`: what people ran into with the kubelet, each a test
 //! - `scale`: a full node, by the count of calls
@@ -9,7 +11,9 @@
 mod bench;
 mod events;
 mod faults;
+mod find;
 mod lessons;
+mod lists;
 mod node;
 mod odd;
 mod scale;

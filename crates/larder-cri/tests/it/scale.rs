@@ -26,6 +26,14 @@ struct Inspections {
 }
 
 impl PlegObserver for Inspections {
+    fn relist_duration(&self, _: Duration) {}
+
+    fn relist_interval(&self, _: Duration) {}
+
+    fn pod_relist_duration(&self, _: Duration) {}
+
+    fn event_answered(&self, _: Duration) {}
+
     fn inspection_duration(&self, _: Duration, _: bool) {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }

@@ -26,6 +26,7 @@ impl Node {
             node: self.name.to_string(),
             started_at: self.wall_time(self.started_at).unwrap_or_default(),
             degraded: self.degraded(&sources),
+            notes: self.runtime.as_ref().map(|runtime| runtime.notes()).unwrap_or_default(),
             sources,
             counts,
             keeping: [ObjectKind::Secret, ObjectKind::ConfigMap].map(|kind| self.keeping(kind)).into(),

@@ -299,5 +299,8 @@ fn pleg(out: &mut Out<'_>, stats: &PlegStats) -> fmt::Result {
     }
     out.gauge("larder_running_pods", "Pods with a running sandbox", stats.running_pods)?;
     let is_open = u64::from(stats.event_stream_open);
-    out.gauge("larder_runtime_event_stream_open", "Whether the runtime's events are followed right now", is_open)
+    out.gauge("larder_runtime_event_stream_open", "Whether the runtime's events are followed right now", is_open)?;
+    let is_unsupported = u64::from(stats.event_stream_unsupported);
+    let help = "Whether the runtime was found to send no events, so that it is listed every period only";
+    out.gauge("larder_runtime_event_stream_unsupported", help, is_unsupported)
 }

@@ -4,18 +4,22 @@
 //! carries the time at which its listing began. When it has ended, the pod is compared with its latest listing: the same,
 //! and it is known as of that one; different, and it is inspected once more.
 //!
-//! The container that an event is of is asked for beside the list of its pod. If its status is there first, it is put into
-//! the pod's entry at once, which stays as old as the whole pod is known: who waits for the change has it, who waits for
-//! something newer waits for the list.
+//! The container of an event is asked for as soon as the event arrives, beside whatever lists are under way. If the container
+//! has moved on, its state is put into the pod's entry at once ([`ahead`](super::ahead)).
+//!
+//! The inspection of a pod that has gone is aborted: nobody waits for what it would say, and the global time is not to wait
+//! for it. The pod counts as being inspected until the inspection has been dropped, so that it is never inspected twice at
+//! once, though another of its UID may come.
 
-use super::{EarlyStatus, Pleg, name_of};
+use super::ahead::Ahead;
+use super::{EarlyStatus, Pleg};
 use crate::error::RuntimeError;
-use crate::pod::{ContainerState, RuntimePod};
-use crate::queue::{Asked, Request};
+use crate::pod::RuntimePod;
+use crate::queue::{Asked, Hint, Request};
 use crate::records::{Inspection, Plan, Standing, is_alike};
 use crate::runtime::Runtime;
 use crate::status::{ContainerStatus, PodStatus};
-use futures_util::future::{BoxFuture, Either, FutureExt, OptionFuture, ready, select};
+use futures_util::future::{AbortHandle, Abortable, BoxFuture, FutureExt, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::PodUid;
@@ -28,42 +32,34 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
-type Outcome = (Inspection, Result<PodStatus, RuntimeError>);
+/// The pod that was inspected, and what came of it; nothing, where it was aborted.
+type Outcome = (PodUid, Option<(Inspection, Result<PodStatus, RuntimeError>)>);
 
 /// A listing that has been answered.
-enum Listed<'p> {
+enum Listed {
     All(Timestamp, Result<Vec<RuntimePod>, RuntimeError>),
-    Pod(Box<ListedPod<'p>>),
+    Pod(Box<ListedPod>),
 }
 
-struct ListedPod<'p> {
+struct ListedPod {
     uid: PodUid,
     asked: Asked,
     began: Timestamp,
     answer: Result<Option<RuntimePod>, RuntimeError>,
-    early: Option<EarlyStatus<'p>>,
-    /// What is in the pod's entry ahead of the list.
-    ahead: Option<Ahead>,
-}
-
-/// A container whose status was written before the list of its pod was there.
-struct Ahead {
-    id: String,
-    state: ContainerState,
-}
-
-impl Ahead {
-    fn is_confirmed_by(&self, pod: &RuntimePod) -> bool {
-        pod.containers.iter().any(|container| container.id == self.id && container.state == self.state)
-    }
 }
 
 /// What is under way. Every map and set here has at most one entry for each pod that there is or is being inspected.
 #[derive(Default)]
-struct Work<'p> {
+pub(super) struct Work<'p> {
     inspections: FuturesUnordered<BoxFuture<'p, Outcome>>,
-    /// The pods that these are of.
-    busy: HashSet<PodUid>,
+    /// The pods that these are of, and how to abort them.
+    busy: HashMap<PodUid, AbortHandle>,
+    /// The containers that are being asked for because of an event; at most as many as pods may wait for a relist.
+    pub(super) asking: FuturesUnordered<BoxFuture<'p, (Hint, Option<ContainerStatus>)>>,
+    /// The latest of these for each pod that has not been inspected since, and when its event arrived.
+    pub(super) early: HashMap<PodUid, (Timestamp, EarlyStatus<'p>)>,
+    /// The containers whose state is in their pod's entry ahead of a list that confirms it.
+    pub(super) ahead: HashMap<PodUid, Vec<Ahead>>,
     /// The pods whose last inspection failed.
     failures: HashMap<PodUid, Failure>,
     /// Those of them that have been listed since, and are not to be tried again yet.
@@ -89,13 +85,29 @@ impl Work<'_> {
             .is_none_or(|failure| failure.retry_at <= Instant::now() || !is_alike(&failure.pod, &inspection.pod))
     }
 
-    fn is_behind(&self, uid: &PodUid) -> bool {
-        self.busy.contains(uid) || self.held.contains(uid)
+    pub(super) fn is_behind(&self, uid: &PodUid) -> bool {
+        self.busy.contains_key(uid) || self.held.contains(uid)
+    }
+
+    /// What was asked for before a list began is of no use to an inspection that a later one calls for.
+    fn forget_early(&mut self, uid: &PodUid, began: Timestamp) {
+        if self.early.get(uid).is_some_and(|(at, _)| *at <= began) {
+            self.early.remove(uid);
+        }
+    }
+
+    fn is_any_behind(&self) -> bool {
+        !(self.busy.is_empty() && self.held.is_empty())
     }
 
     fn forget(&mut self, uid: &PodUid) {
         self.failures.remove(uid);
         self.held.remove(uid);
+        self.early.remove(uid);
+        self.ahead.remove(uid);
+        if let Some(inspection) = self.busy.get(uid) {
+            inspection.abort();
+        }
     }
 }
 
@@ -104,7 +116,8 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     pub(super) async fn run_apart(&self, cancel: CancellationToken) {
         let places = Arc::new(Semaphore::new(self.options.inspection_concurrency.get()));
         let mut work = Work::default();
-        let mut listing: Option<BoxFuture<'_, Listed<'_>>> = None;
+        let mut listing: Option<BoxFuture<'_, Listed>> = None;
+        let most_asking = self.options.relist_queue.get();
         let mut due = Instant::now();
         let mut earliest = due;
         loop {
@@ -113,9 +126,13 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => break,
-                Some((inspection, result)) = work.inspections.next(), if !work.inspections.is_empty() => {
-                    self.settle(&mut work, &places, &inspection, result);
+                Some((uid, outcome)) = work.inspections.next(), if !work.inspections.is_empty() => {
+                    self.settle(&mut work, &places, &uid, outcome);
                 }
+                Some((hint, Some(status))) = work.asking.next(), if !work.asking.is_empty() => {
+                    self.write_ahead(&mut work, &hint, &status);
+                }
+                hint = self.queue.next_hint(), if work.asking.len() < most_asking => self.ask_early(&mut work, hint),
                 Some(listed) = OptionFuture::from(listing.as_mut()), if listing.is_some() => {
                     listing = None;
                     if matches!(listed, Listed::All(..)) {
@@ -132,11 +149,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                         self.counters.pod_relists_skipped.add();
                         self.note_event(&mut work, &uid, &asked);
                     }
-                    Request::Pod(uid, asked) => {
-                        // What is to come of an inspection may be older than the container's status.
-                        let may_write = !work.is_behind(&uid);
-                        listing = Some(self.list_pod(uid, asked, may_write).boxed());
-                    }
+                    Request::Pod(uid, asked) => listing = Some(self.list_pod(uid, asked).boxed()),
                 },
             }
         }
@@ -144,7 +157,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         self.counters.inspections_held.store(0, Ordering::Relaxed);
     }
 
-    async fn list_all(&self) -> Listed<'_> {
+    async fn list_all(&self) -> Listed {
         // Never closed; were it, nothing but the order of two relists would be lost.
         let _turn = self.turn.acquire().await;
         let previous = self.last.lock().succeeded;
@@ -157,70 +170,25 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         Listed::All(began, answer)
     }
 
-    async fn list_pod(&self, uid: PodUid, mut asked: Asked, may_write: bool) -> Listed<'_> {
+    async fn list_pod(&self, uid: PodUid, asked: Asked) -> Listed {
         let _turn = self.turn.acquire().await;
         let began = self.clock.now();
-        let (answer, early, ahead) = {
-            let listing = pin!(self.runtime.pod(&uid));
-            match self.early_status(&uid, &asked) {
-                None => (listing.await, None, None),
-                // The list does not wait for it; the inspection that the list calls for does.
-                Some(early) => match select(listing, early).await {
-                    Either::Left((answer, early)) => (answer, Some(early), None),
-                    Either::Right((status, listing)) => {
-                        let ahead =
-                            status.as_ref().filter(|_| may_write).and_then(|status| self.write_ahead(&uid, status));
-                        // Where more was asked for than this, the list answers.
-                        let last = asked.last;
-                        if let Some(event) = asked.event.take_if(|event| ahead.is_some() && *event == last) {
-                            self.observer.event_answered(self.clock.now().saturating_duration_since(event));
-                        }
-                        (listing.await, Some(ready(status).boxed()), ahead)
-                    }
-                },
-            }
-        };
+        let answer = self.runtime.pod(&uid).await;
         self.observer.pod_relist_duration(self.clock.now().saturating_duration_since(began));
-        Listed::Pod(Box::new(ListedPod { uid, asked, began, answer, early, ahead }))
+        Listed::Pod(Box::new(ListedPod { uid, asked, began, answer }))
     }
 
-    /// Puts the status of a container that has changed into its pod's entry, before the pod has been listed. The entry is
-    /// then as of the time that all of the pod was known at last, and no newer.
-    fn write_ahead(&self, uid: &PodUid, early: &ContainerStatus) -> Option<Ahead> {
-        let (entry, times) = self.reader.get_with_times(uid);
-        let status = entry.status().filter(|_| entry.error().is_none())?;
-        let at = status.containers.iter().position(|known| known.id == early.id)?;
-        if status.containers[at].state == early.state {
-            return None;
-        }
-        // The runtime was asked after the time of a listing was read: that much newer is what it said.
-        let known = times.modified?.saturating_add_nanos(1).max(times.latest()?);
-        let mut status = PodStatus::clone(status);
-        status.containers[at] = early.clone();
-        self.writer.set(uid, Some(Arc::new(status)), None, known);
-        // Fails only when nobody watches.
-        let _ = self.writes.send(uid.clone());
-        Some(Ahead { id: early.id.id.clone(), state: early.state })
-    }
-
-    /// Asks for the status of the container that an event says has changed, if it is one of the pod's.
-    fn early_status(&self, uid: &PodUid, asked: &Asked) -> Option<EarlyStatus<'_>> {
-        let id = asked.container.as_deref().filter(|_| self.options.keep_unchanged)?;
-        let pod = self.records.lock().listed(uid)?;
-        let container = pod.containers.iter().find(|container| container.id == id)?.clone();
-        // If it cannot be had, the inspection will tell.
-        Some(async move { self.runtime.container_status(&pod, &container).await.ok().flatten() }.boxed())
-    }
-
-    fn take_listing<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: Listed<'p>) {
+    fn take_listing<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: Listed) {
         match listed {
             Listed::All(began, Ok(pods)) => {
                 self.note_listing(&pods, began);
+                self.check_ahead_of_all(work, &pods, began);
                 let plan = self.records.lock().list(pods, began);
                 work.held.clear();
-                self.begin(work, places, plan, began, None);
+                self.begin(work, places, plan, began);
+                work.early.retain(|_, (at, _)| *at > began);
                 // Else the global time says it, of all pods at once.
-                if !(work.busy.is_empty() && work.held.is_empty()) {
+                if work.is_any_behind() {
                     let uids = self.records.lock().uids();
                     for uid in uids.iter().filter(|uid| !work.is_behind(uid)) {
                         self.writer.set_observed_time(uid, began);
@@ -234,26 +202,23 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
     }
 
-    fn take_pod<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: ListedPod<'p>) {
-        let ListedPod { uid, asked, began, answer, early, ahead } = listed;
-        let is_confirmed = |ahead: &Ahead| {
-            let pod = answer.as_ref().ok().and_then(Option::as_ref);
-            pod.is_some_and(|pod| ahead.is_confirmed_by(pod))
-        };
-        if ahead.as_ref().is_some_and(|ahead| !is_confirmed(ahead)) {
-            // The list tells of another state, or of none: whichever is true is found out by looking at all of the pod.
-            self.records.lock().request(&uid);
-        }
+    fn take_pod<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, listed: ListedPod) {
+        let ListedPod { uid, asked, began, answer } = listed;
         match answer {
             Ok(pod) => {
                 self.counters.pod_relists.add();
+                let is_answered = work.is_answered_ahead(&uid, &asked);
+                self.check_ahead(work, &uid, pod.as_ref(), began);
                 let plan = self.records.lock().list_one(&uid, pod, began);
                 work.held.remove(&uid);
-                self.begin(work, places, plan, began, early);
+                self.begin(work, places, plan, began);
+                work.forget_early(&uid, began);
                 if !work.is_behind(&uid) {
                     self.writer.set_observed_time(&uid, began);
                 }
-                self.note_event(work, &uid, &asked);
+                if !is_answered {
+                    self.note_event(work, &uid, &asked);
+                }
             }
             Err(error) => {
                 self.note_failed_pod(&uid, &error);
@@ -263,14 +228,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     }
 
     /// Does what a listing calls for, as far as it is not being done already.
-    fn begin<'p>(
-        &'p self,
-        work: &mut Work<'p>,
-        places: &Arc<Semaphore>,
-        plan: Plan,
-        began: Timestamp,
-        mut early: Option<EarlyStatus<'p>>,
-    ) {
+    fn begin<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, plan: Plan, began: Timestamp) {
         for removal in plan.removals {
             let uid = removal.pod.uid.clone();
             work.forget(&uid);
@@ -280,25 +238,22 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             self.answer_event(work, &uid);
         }
         for inspection in plan.inspections {
-            self.inspect_apart(work, places, inspection, early.take());
+            self.inspect_apart(work, places, inspection);
         }
     }
 
-    fn inspect_apart<'p>(
-        &'p self,
-        work: &mut Work<'p>,
-        places: &Arc<Semaphore>,
-        inspection: Inspection,
-        early: Option<EarlyStatus<'p>>,
-    ) {
-        let uid = &inspection.pod.uid;
-        if work.busy.contains(uid) {
+    fn inspect_apart<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, inspection: Inspection) {
+        let uid = inspection.pod.uid.clone();
+        if work.busy.contains_key(&uid) {
             // It is looked at again when that inspection has ended.
         } else if work.may_inspect(&inspection) {
-            work.busy.insert(uid.clone());
-            work.inspections.push(self.inspect_in_place(inspection, early, Arc::clone(places)).boxed());
+            let early = work.early.remove(&uid).map(|(_, early)| early);
+            let (handle, registration) = AbortHandle::new_pair();
+            let inspecting = Abortable::new(self.inspect_in_place(inspection, early, Arc::clone(places)), registration);
+            work.busy.insert(uid.clone(), handle);
+            work.inspections.push(inspecting.map(|outcome| (uid, outcome.ok())).boxed());
         } else {
-            work.held.insert(uid.clone());
+            work.held.insert(uid);
         }
     }
 
@@ -308,7 +263,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         inspection: Inspection,
         early: Option<EarlyStatus<'_>>,
         places: Arc<Semaphore>,
-    ) -> Outcome {
+    ) -> (Inspection, Result<PodStatus, RuntimeError>) {
         // Never closed; without a place it would only be one too many.
         let place = places.acquire_owned().await;
         let mut outcome = pin!(self.inspect(inspection, early));
@@ -319,19 +274,21 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         outcome.await
     }
 
-    /// An inspection has ended.
+    /// An inspection has ended, or has been aborted because its pod was gone.
     fn settle<'p>(
         &'p self,
         work: &mut Work<'p>,
         places: &Arc<Semaphore>,
-        inspection: &Inspection,
-        result: Result<PodStatus, RuntimeError>,
+        uid: &PodUid,
+        outcome: Option<(Inspection, Result<PodStatus, RuntimeError>)>,
     ) {
-        let uid = &inspection.pod.uid;
         work.busy.remove(uid);
-        let is_current = self.records.lock().is_current(inspection);
-        let failed = result.is_err();
-        if is_current {
+        // When the listing began as of which the pod is known now, and whether that is by a failure.
+        let mut applied = None;
+        if let Some((inspection, result)) = outcome
+            && self.records.lock().is_current(&inspection)
+        {
+            let failed = result.is_err();
             if failed {
                 let times = work.failures.get(uid).map_or(1, |failure| failure.times.saturating_add(1));
                 let pause = self.options.inspection_backoff_initial.saturating_mul(1 << (times - 1).min(16));
@@ -340,9 +297,10 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             } else {
                 work.failures.remove(uid);
             }
-            self.apply_inspection(inspection, result);
+            applied = Some((inspection.at, failed));
+            self.apply_inspection(&inspection, result);
         } else {
-            trace!(pod.uid = %uid, pod = %name_of(&inspection.pod), "inspected in vain: it has gone or changed since");
+            trace!(pod.uid = %uid, "inspected in vain: the pod has gone or changed since");
         }
         let standing = self.records.lock().standing(uid);
         match standing {
@@ -351,14 +309,16 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 self.answer_event(work, uid);
             }
             Standing::Known(at) => {
-                if at > inspection.at || !is_current {
+                if applied.is_none_or(|(applied, _)| at > applied) {
                     self.writer.set_observed_time(uid, at);
                 }
                 self.answer_event(work, uid);
             }
             // That it cannot be inspected is what is known as of its latest listing.
-            Standing::Due(next) if is_current && failed && next.at <= inspection.at => self.answer_event(work, uid),
-            Standing::Due(next) => self.inspect_apart(work, places, next, None),
+            Standing::Due(next) if applied.is_some_and(|(applied, failed)| failed && next.at <= applied) => {
+                self.answer_event(work, uid);
+            }
+            Standing::Due(next) => self.inspect_apart(work, places, next),
         }
         self.move_global_time(work);
     }
@@ -366,7 +326,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// The last listing of all pods is what all of them are known as of, unless one is behind.
     fn move_global_time(&self, work: &mut Work<'_>) {
         let listed = self.last.lock().completed;
-        if let Some(at) = listed.filter(|_| work.busy.is_empty() && work.held.is_empty())
+        if let Some(at) = listed.filter(|_| !work.is_any_behind())
             && work.global < Some(at)
         {
             self.writer.update_time(at);
@@ -377,7 +337,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// The listing that an event asked for is there: its pod is up to date, or will be after an inspection.
     fn note_event(&self, work: &mut Work<'_>, uid: &PodUid, asked: &Asked) {
         let Some(event) = asked.event.filter(|_| !work.held.contains(uid)) else { return };
-        if work.busy.contains(uid) {
+        if work.busy.contains_key(uid) {
             let earliest = work.asked.entry(uid.clone()).or_insert(event);
             *earliest = event.min(*earliest);
         } else {

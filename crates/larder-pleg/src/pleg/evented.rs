@@ -3,6 +3,7 @@
 use super::Pleg;
 use crate::error::RuntimeError;
 use crate::hint::{ContainerEvent, ContainerEventKind, EventSource};
+use crate::queue::Hint;
 use crate::runtime::Runtime;
 use futures_util::StreamExt;
 use larder_clock::Clock;
@@ -10,13 +11,32 @@ use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, trace, warn};
+
+/// A stream that the runtime ends within this time, without an event, was refused.
+const REFUSED_WITHIN: Duration = Duration::from_secs(1);
+/// So many refusals in a row mean that the runtime has no events. The kubelet gives up after as many failures.
+const REFUSALS: u32 = 5;
 
 /// How a stream came to its end.
 struct Ended {
     error: Option<RuntimeError>,
     received: u64,
+    after: Duration,
+}
+
+impl Ended {
+    /// Whether the runtime said that it has no event stream.
+    fn is_unsupported(&self) -> bool {
+        self.error.as_ref().is_some_and(RuntimeError::is_unsupported)
+    }
+
+    /// Whether the runtime ended the stream at once, as CRI-O does where pod events are off. Nothing is lost with it.
+    fn is_refused(&self) -> bool {
+        self.error.is_none() && self.received == 0 && self.after < REFUSED_WITHIN
+    }
 }
 
 impl<R: Runtime, C: Clock> Pleg<R, C> {
@@ -25,7 +45,8 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     ///
     /// Between two events the reader waits for nothing, so that the runtime is never held up. An event that does not say
     /// which pod it is of has it looked up by its container, or all pods relisted. A stream that is lost has all pods
-    /// relisted, at once and again when it is opened anew. A runtime without events is asked again from time to time only.
+    /// relisted, at once and again when it is opened anew. A runtime without events is asked again rarely, and when it may
+    /// have been replaced; see the [crate's documentation](crate#events-of-the-runtime).
     ///
     /// # Cancel safety
     ///
@@ -33,34 +54,28 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     pub async fn watch_events(&self, source: &impl EventSource, cancel: CancellationToken) {
         let watched = async {
             let mut losses = 0_u32;
-            let mut is_unsupported = false;
+            let mut refusals = 0_u32;
             loop {
-                let Ended { error, received } = self.follow(source).await;
-                if let Some(error) = error.as_ref().filter(|error| error.is_unsupported()) {
-                    if !is_unsupported {
-                        info!(%error, period = ?self.options.relist_period, "the container runtime has no events: it is relisted every period only");
-                    }
-                    is_unsupported = true;
-                    tokio::time::sleep(self.options.unsupported_retry).await;
-                    continue;
-                }
-                is_unsupported = false;
-                self.counters.event_streams_lost.add();
-                self.queue.push_all(self.clock.now());
-                losses = if received == 0 { losses.saturating_add(1) } else { 1 };
-                let reason = error.map_or_else(|| "the runtime ended it".to_owned(), |error| error.to_string());
-                if losses == 1 && received == 0 {
-                    // It may never have been there: nothing is known to be lost.
-                    warn!(
-                        reason,
-                        "the container runtime's events cannot be followed, trying on; all pods are relisted"
-                    );
-                } else if losses == 1 {
-                    warn!(reason, "the container runtime's event stream is lost; all pods are relisted");
+                let ended = self.follow(source).await;
+                if ended.is_unsupported() {
+                    refusals = REFUSALS;
+                } else if ended.is_refused() {
+                    refusals = refusals.saturating_add(1);
                 } else {
-                    debug!(reason, losses, "the container runtime's event stream is lost again");
+                    refusals = 0;
+                    losses = if ended.received == 0 { losses.saturating_add(1) } else { 1 };
+                    self.note_lost_stream(&ended, losses);
                 }
-                tokio::time::sleep(self.pause_before_reconnecting(losses)).await;
+                let has_none = refusals >= REFUSALS;
+                self.note_events_unsupported(has_none, &ended);
+                if has_none {
+                    tokio::select! {
+                        () = tokio::time::sleep(self.options.unsupported_retry) => {}
+                        () = source.replaced() => {}
+                    }
+                } else {
+                    tokio::time::sleep(self.pause_before_reconnecting(losses.max(refusals))).await;
+                }
                 // Until the stream is open again, nobody tells of what happens.
                 self.queue.push_all(self.clock.now());
             }
@@ -68,7 +83,33 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         cancel.run_until_cancelled(watched).await;
     }
 
+    fn note_lost_stream(&self, ended: &Ended, losses: u32) {
+        self.counters.event_streams_lost.add();
+        self.queue.push_all(self.clock.now());
+        let reason = ended.error.as_ref().map_or_else(|| "the runtime ended it".to_owned(), ToString::to_string);
+        if losses == 1 && ended.received == 0 {
+            // It may never have been there: nothing is known to be lost.
+            warn!(reason, "the container runtime's events cannot be followed, trying on; all pods are relisted");
+        } else if losses == 1 {
+            warn!(reason, "the container runtime's event stream is lost; all pods are relisted");
+        } else {
+            debug!(reason, losses, "the container runtime's event stream is lost again");
+        }
+    }
+
+    /// Keeps whether the runtime has no events, for whoever looks at it from outside.
+    fn note_events_unsupported(&self, has_none: bool, ended: &Ended) {
+        let before = self.counters.event_stream_unsupported.swap(has_none, Ordering::Relaxed);
+        if has_none && !before {
+            let reason =
+                ended.error.as_ref().map_or_else(|| "it ends the stream at once".to_owned(), ToString::to_string);
+            let (period, retry) = (self.options.relist_period, self.options.unsupported_retry);
+            info!(reason, ?period, ?retry, "the container runtime has no events: it is relisted every period only");
+        }
+    }
+
     async fn follow(&self, source: &impl EventSource) -> Ended {
+        let began = Instant::now();
         let mut received = 0;
         let mut events = pin!(source.events());
         self.counters.event_streams_opened.add();
@@ -77,10 +118,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             match events.next().await {
                 Some(Ok(event)) => {
                     received += 1;
+                    self.counters.event_stream_unsupported.store(false, Ordering::Relaxed);
                     self.take(event);
                 }
-                Some(Err(error)) => return Ended { error: Some(error), received },
-                None => return Ended { error: None, received },
+                Some(Err(error)) => return Ended { error: Some(error), received, after: began.elapsed() },
+                None => return Ended { error: None, received, after: began.elapsed() },
             }
         }
     }
@@ -94,19 +136,19 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             self.counters.runtime_events_without_pod.add();
             self.records.lock().pod_of(&event.container_id)
         });
+        let Some(uid) = pod else { return self.queue.push_all(now) };
         let is_change = matches!(event.kind, ContainerEventKind::Started | ContainerEventKind::Stopped);
-        let container = is_change.then_some(event.container_id);
-        match pod {
-            Some(uid) => drop(self.queue.push_event(uid, now, container)),
-            None => self.queue.push_all(now),
+        if is_change && self.options.independent_pods && self.options.keep_unchanged {
+            self.queue.push_hint(Hint { pod: uid.clone(), container: event.container_id, at: now });
         }
+        self.queue.push_event(uid, now);
     }
 
-    fn pause_before_reconnecting(&self, losses: u32) -> Duration {
-        let doubled = self.options.reconnect_initial.saturating_mul(1 << losses.saturating_sub(1).min(16));
+    fn pause_before_reconnecting(&self, times: u32) -> Duration {
+        let doubled = self.options.reconnect_initial.saturating_mul(1 << times.saturating_sub(1).min(16));
         let longest = doubled.min(self.options.reconnect_max);
         // Random enough that the clients of a runtime that comes back do not all come at once.
-        let random = RandomState::new().hash_one(losses) % 1024;
+        let random = RandomState::new().hash_one(times) % 1024;
         longest.mul_f64(1.0 - f64::from(u32::try_from(random).unwrap_or(0)) / 2048.0)
     }
 }

@@ -18,9 +18,9 @@ pub enum Call {
     Version,
     /// `Status`.
     Status,
-    /// `ListPodSandbox`.
+    /// `ListPodSandbox`, and `StreamPodSandboxes`.
     ListPodSandbox,
-    /// `ListContainers`.
+    /// `ListContainers`, and `StreamContainers`.
     ListContainers,
     /// `PodSandboxStatus`.
     PodSandboxStatus,

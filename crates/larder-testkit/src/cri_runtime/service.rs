@@ -1,5 +1,6 @@
 //! The CRI services over the simulated containers.
 
+use super::EventStream;
 use super::containers::Containers;
 use super::events::Item;
 use super::fault::{Call, Calls};
@@ -20,12 +21,17 @@ pub(crate) struct Service {
     pub(crate) calls: Arc<Calls>,
     pub(crate) name: String,
     pub(crate) version: String,
-    pub(crate) has_events: bool,
+    pub(crate) events: EventStream,
+    pub(crate) streaming_lists: bool,
     pub(crate) statuses_with_containers: bool,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
-type Events = BoxStream<'static, Result<proto::ContainerEventResponse, Status>>;
+type Parts<T> = BoxStream<'static, Result<T, Status>>;
+type Events = Parts<proto::ContainerEventResponse>;
+
+/// Items in one part of a streamed list. containerd has 5,000.
+const PART: usize = 100;
 
 /// A service with the calls that it answers, and those that it refuses as a runtime that does not know them.
 macro_rules! service {
@@ -48,8 +54,8 @@ macro_rules! service {
 service! {
     RuntimeService,
     types {
-        StreamPodSandboxesStream = Empty<Result<proto::StreamPodSandboxesResponse, Status>>;
-        StreamContainersStream = Empty<Result<proto::StreamContainersResponse, Status>>;
+        StreamPodSandboxesStream = Parts<proto::StreamPodSandboxesResponse>;
+        StreamContainersStream = Parts<proto::StreamContainersResponse>;
         StreamContainerStatsStream = Empty<Result<proto::StreamContainerStatsResponse, Status>>;
         StreamPodSandboxStatsStream = Empty<Result<proto::StreamPodSandboxStatsResponse, Status>>;
         StreamPodSandboxMetricsStream = Empty<Result<proto::StreamPodSandboxMetricsResponse, Status>>;
@@ -84,35 +90,34 @@ service! {
             &self,
             request: Request<proto::ListPodSandboxRequest>,
         ) -> Answer<proto::ListPodSandboxResponse> {
-            let filter = request.into_inner().filter.unwrap_or_default();
-            let answer = self.calls.serve(Call::ListPodSandbox, &filter.id, || {
-                let mut items = self.containers.listed_sandboxes();
-                items.retain(|sandbox| {
-                    is_of(&filter.id, &sandbox.id)
-                        && filter.state.as_ref().is_none_or(|state| state.state == sandbox.state)
-                        && has_labels(&sandbox.labels, &filter.label_selector)
-                });
-                Ok(proto::ListPodSandboxResponse { items })
-            });
-            answer.await.map(Response::new)
+            let items = self.list_sandboxes(request.into_inner().filter.unwrap_or_default()).await?;
+            Ok(Response::new(proto::ListPodSandboxResponse { items }))
         }
 
         async fn list_containers(
             &self,
             request: Request<proto::ListContainersRequest>,
         ) -> Answer<proto::ListContainersResponse> {
-            let filter = request.into_inner().filter.unwrap_or_default();
-            let answer = self.calls.serve(Call::ListContainers, &filter.id, || {
-                let mut containers = self.containers.listed_containers();
-                containers.retain(|container| {
-                    is_of(&filter.id, &container.id)
-                        && is_of(&filter.pod_sandbox_id, &container.pod_sandbox_id)
-                        && filter.state.as_ref().is_none_or(|state| state.state == container.state)
-                        && has_labels(&container.labels, &filter.label_selector)
-                });
-                Ok(proto::ListContainersResponse { containers })
-            });
-            answer.await.map(Response::new)
+            let containers = self.list_containers_of(request.into_inner().filter.unwrap_or_default()).await?;
+            Ok(Response::new(proto::ListContainersResponse { containers }))
+        }
+
+        async fn stream_pod_sandboxes(
+            &self,
+            request: Request<proto::StreamPodSandboxesRequest>,
+        ) -> Answer<Self::StreamPodSandboxesStream> {
+            self.refuse_streams()?;
+            let items = self.list_sandboxes(request.into_inner().filter.unwrap_or_default()).await?;
+            Ok(in_parts(items, |pod_sandboxes| proto::StreamPodSandboxesResponse { pod_sandboxes }))
+        }
+
+        async fn stream_containers(
+            &self,
+            request: Request<proto::StreamContainersRequest>,
+        ) -> Answer<Self::StreamContainersStream> {
+            self.refuse_streams()?;
+            let items = self.list_containers_of(request.into_inner().filter.unwrap_or_default()).await?;
+            Ok(in_parts(items, |containers| proto::StreamContainersResponse { containers }))
         }
 
         async fn pod_sandbox_status(
@@ -147,8 +152,12 @@ service! {
 
         async fn get_container_events(&self, _: Request<proto::GetEventsRequest>) -> Answer<Events> {
             self.calls.serve(Call::GetContainerEvents, "", || Ok(())).await?;
-            if !self.has_events {
-                return Err(Status::unimplemented("unknown method GetContainerEvents"));
+            match self.events {
+                EventStream::Open => {}
+                EventStream::Unimplemented => {
+                    return Err(Status::unimplemented("unknown method GetContainerEvents"));
+                }
+                EventStream::EndsAtOnce => return Ok(Response::new(Box::pin(stream::empty()))),
             }
             let receiver = self.containers.events().subscribe();
             let events = stream::unfold(Some(receiver), |receiver| async move {
@@ -176,8 +185,6 @@ service! {
         start_container(StartContainerRequest) -> proto::StartContainerResponse;
         stop_container(StopContainerRequest) -> proto::StopContainerResponse;
         remove_container(RemoveContainerRequest) -> proto::RemoveContainerResponse;
-        stream_pod_sandboxes(StreamPodSandboxesRequest) -> Self::StreamPodSandboxesStream;
-        stream_containers(StreamContainersRequest) -> Self::StreamContainersStream;
         update_container_resources(UpdateContainerResourcesRequest) -> proto::UpdateContainerResourcesResponse;
         reopen_container_log(ReopenContainerLogRequest) -> proto::ReopenContainerLogResponse;
         exec_sync(ExecSyncRequest) -> proto::ExecSyncResponse;
@@ -234,6 +241,37 @@ service! {
 }
 
 impl Service {
+    async fn list_sandboxes(&self, filter: proto::PodSandboxFilter) -> Result<Vec<proto::PodSandbox>, Status> {
+        let answer = self.calls.serve(Call::ListPodSandbox, &filter.id, || {
+            let mut items = self.containers.listed_sandboxes();
+            items.retain(|sandbox| {
+                is_of(&filter.id, &sandbox.id)
+                    && filter.state.as_ref().is_none_or(|state| state.state == sandbox.state)
+                    && has_labels(&sandbox.labels, &filter.label_selector)
+            });
+            Ok(items)
+        });
+        answer.await
+    }
+
+    async fn list_containers_of(&self, filter: proto::ContainerFilter) -> Result<Vec<proto::Container>, Status> {
+        let answer = self.calls.serve(Call::ListContainers, &filter.id, || {
+            let mut containers = self.containers.listed_containers();
+            containers.retain(|container| {
+                is_of(&filter.id, &container.id)
+                    && is_of(&filter.pod_sandbox_id, &container.pod_sandbox_id)
+                    && filter.state.as_ref().is_none_or(|state| state.state == container.state)
+                    && has_labels(&container.labels, &filter.label_selector)
+            });
+            Ok(containers)
+        });
+        answer.await
+    }
+
+    fn refuse_streams(&self) -> Result<(), Status> {
+        if self.streaming_lists { Ok(()) } else { Err(Status::unimplemented("unknown method of a streaming list")) }
+    }
+
     /// The images that the containers were made from.
     fn images(&self) -> Vec<proto::Image> {
         let mut images: Vec<proto::Image> = Vec::new();
@@ -251,6 +289,19 @@ impl Service {
         }
         images
     }
+}
+
+/// A streamed list, as containerd gives it: an empty one has no part.
+fn in_parts<T: Send + 'static, M: Send + 'static>(
+    items: Vec<T>,
+    part: impl Fn(Vec<T>) -> M + Send + 'static,
+) -> Response<Parts<M>> {
+    let parts = stream::unfold(items.into_iter(), move |mut items| {
+        let next: Vec<T> = items.by_ref().take(PART).collect();
+        let next = (!next.is_empty()).then(|| (Ok(part(next)), items));
+        std::future::ready(next)
+    });
+    Response::new(Box::pin(parts))
 }
 
 fn not_found(what: &str, id: &str) -> Status {

@@ -7,7 +7,9 @@ use larder_cri::proto::{
     ContainerEventResponse, ContainerEventType, ContainerState, ContainerStatusRequest, GetEventsRequest,
     ListContainersRequest, ListPodSandboxRequest, PodSandboxFilter, PodSandboxStatusRequest, VersionRequest,
 };
-use larder_testkit::cri_runtime::{Call, CallFault, CriServer, CriServerOptions, EventFaults, SandboxSpec};
+use larder_testkit::cri_runtime::{
+    Call, CallFault, CriServer, CriServerOptions, EventFaults, EventStream, SandboxSpec,
+};
 use larder_testkit::poll_until;
 use std::pin::pin;
 use std::time::Duration;
@@ -173,7 +175,8 @@ async fn events_are_spoilt_on_command() {
     let broken = tokio::time::timeout(SOON, events.message()).await.expect("soon").expect_err("cut");
     assert_eq!(broken.code(), Code::Unavailable);
 
-    let without = start_with(CriServerOptions { has_events: false, ..CriServerOptions::default() }).await;
+    let without =
+        start_with(CriServerOptions { events: EventStream::Unimplemented, ..CriServerOptions::default() }).await;
     let refused = without.client.clone().get_container_events(GetEventsRequest {}).await.expect_err("none");
     assert_eq!(refused.code(), Code::Unimplemented);
 }

@@ -20,7 +20,7 @@ use larder_node::{ChangeDetection, Cluster, Config, RuntimeEndpoint};
 use larder_server::{Limits, ServeOptions};
 use origins::Origins;
 use places::Places;
-use sections::{ChangeDetectionSection, KubeSection, LimitsSection, PlegSection, PolicySection};
+use sections::{ChangeDetectionSection, CriSection, KubeSection, LimitsSection, PlegSection, PolicySection};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -41,6 +41,7 @@ pub(super) struct Settings {
     node_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runtime_endpoint: Option<String>,
+    runtime_sockets: Vec<String>,
     runtime_events: bool,
     socket: PathBuf,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +57,7 @@ pub(super) struct Settings {
     pub(super) log_format: LogFormat,
     policy: PolicySection,
     kube: KubeSection,
+    cri: CriSection,
     pleg: PlegSection,
     limits: LimitsSection,
     #[serde(skip)]
@@ -72,6 +74,7 @@ impl Default for Settings {
             manifests: None,
             node_name: None,
             runtime_endpoint: None,
+            runtime_sockets: config.runtime_sockets,
             runtime_events: config.runtime_events,
             socket: DEFAULT_SOCKET.into(),
             metrics_address: None,
@@ -83,6 +86,7 @@ impl Default for Settings {
             log_format: LogFormat::default(),
             policy: PolicySection::of(config.policy),
             kube: KubeSection::of(config.kube),
+            cri: CriSection::of(config.cri),
             pleg: PlegSection::of(config.pleg),
             limits: LimitsSection::default(),
             origins: Origins::default(),
@@ -197,13 +201,15 @@ impl Settings {
         config.default_ttl = self.default_ttl;
         config.runtime_events = self.runtime_events;
         config.runtime = match self.runtime_endpoint.as_deref() {
-            None => RuntimeEndpoint::WellKnown,
+            None => RuntimeEndpoint::Search,
             Some("none") => RuntimeEndpoint::None,
             Some(endpoint) => RuntimeEndpoint::At(endpoint.to_owned()),
         };
+        config.runtime_sockets.clone_from(&self.runtime_sockets);
         self.policy.clone().apply(&mut config.policy);
         self.kube.clone().apply(&mut config.kube);
         config.kube.proxies = ProxyEnvironment::of_process();
+        self.cri.clone().apply(&mut config.cri);
         self.pleg.clone().apply(&mut config.pleg);
         config.validate().map_err(|error| self.origins.refuse_config(&self, &error))?;
         let mut limits = Limits::default();

@@ -4,7 +4,7 @@ use crate::harness::{Daemon, LIMIT, larder, until};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use larder_testkit::cri_runtime::{Call, CriServer, SandboxSpec};
+use larder_testkit::cri_runtime::{Call, CallFault, CriServer, SandboxSpec};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Stdio;
@@ -171,6 +171,44 @@ async fn a_wait_for_a_change_ends_with_the_change_and_asks_the_runtime_nothing_b
     assert_eq!(place.daemon.get(&target).await.code, 200);
     let both = format!("{path}?changedAfter={modified}&newerThan={modified}");
     assert_eq!(place.daemon.get(&both).await.code, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exit_is_answered_though_every_list_of_the_runtime_hangs() {
+    let place = Place::start(&[]).await;
+    until("the events are followed", || async { (place.cri.event_streams() == 1).then_some(()) }).await;
+    let app = place.run("app");
+    let path = "/larder/v1/pods/uid-web/status";
+    let before = until("the container runs", || async {
+        let answer = place.daemon.get(path).await.json();
+        (answer["status"]["containers"][0]["state"] == "running").then_some(answer)
+    })
+    .await;
+    let modified = before["modifiedAt"].as_str().unwrap();
+
+    for call in [Call::ListPodSandbox, Call::ListContainers] {
+        place.cri.inject(CallFault::hang().call(call));
+    }
+    until("a list hangs", || async { (place.cri.calls(Call::ListPodSandbox).open > 0).then_some(()) }).await;
+    place.cri.containers().exit_container(&app, 3).unwrap();
+
+    let wait = place.daemon.larder("wait pod web -n shop --for=state=exited --timeout 20s");
+    assert_eq!(wait.await.ok(), "pod/web condition met\n");
+    let answer = place.daemon.get(&format!("{path}?changedAfter={modified}&timeout=20s")).await;
+    assert_eq!(answer.code, 200, "{answer:?}");
+    let container = &answer.json()["status"]["containers"][0];
+    assert_eq!((&container["state"], &container["exitCode"]), (&"exited".into(), &3.into()));
+    // No time is promised that does not hold: the rest of the pod is not known as of now.
+    let newer = place.daemon.get(&format!("{path}?newerThan={}&timeout=100ms", jiff::Timestamp::now())).await;
+    assert_eq!(newer.code, 504, "{newer:?}");
+    assert!(place.cri.calls(Call::ListPodSandbox).open > 0, "the list hangs still");
+
+    place.cri.clear_faults();
+    until("the event is told with the list", || async {
+        let events = place.daemon.larder("events").await.ok();
+        events.contains("ContainerDied     3     app").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

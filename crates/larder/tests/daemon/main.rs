@@ -9,6 +9,7 @@
 //! | `start` | what cannot work is told before anything starts; signals end it |
 //! | `metrics` | scraping, and that no name of a Secret is among it |
 //! | `events` | what happens to containers: followed, missed and made up for, waited for |
+//! | `runtimes` | which container runtime is used, one without events, and one with large lists |
 //! | `lessons` | what people ran into with Secrets and `ConfigMap`s, by its number in the list of such reports, on each strategy |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 //! | `proxy` | an API server that only a proxy leads to |
@@ -22,5 +23,6 @@ mod metrics;
 mod outage;
 mod proxy;
 mod requests;
+mod runtimes;
 mod sockets;
 mod start;

@@ -134,7 +134,7 @@ async fn pods_and_their_status_are_as_the_runtime_says() {
     let pods = client.pods().await.unwrap();
     assert_eq!(server.told.take_called(), ["ListPodSandbox", "ListContainers"]);
     let [pod] = &pods[..] else { panic!("{pods:?}") };
-    let status = client.pod_status(pod).await.unwrap();
+    let status = client.pod_status(pod, None).await.unwrap();
     assert_eq!(status, expected_status());
     assert_eq!(status.active_containers().count(), 2);
     // They are asked side by side, in no order.
@@ -164,7 +164,7 @@ async fn only_the_newest_sandbox_gives_addresses_and_only_if_it_is_ready() {
             }
         }
         let pods = client.pods().await.unwrap();
-        let status = client.pod_status(&pods[0]).await.unwrap();
+        let status = client.pod_status(&pods[0], None).await.unwrap();
         let case = format!("{newest:?} {older:?} {ip:?} {gone}");
         assert_eq!(status.ips, expected.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{case}");
         let active = newest == SandboxReady && !gone;
@@ -182,7 +182,7 @@ async fn what_vanishes_between_list_and_status_is_left_out() {
         state.sandbox_statuses.remove("s0");
         state.container_statuses.remove("c2");
     }
-    let status = client.pod_status(&pods[0]).await.unwrap();
+    let status = client.pod_status(&pods[0], None).await.unwrap();
     let mut expected = expected_status();
     expected.sandboxes.remove(1);
     expected.containers.remove(0);
@@ -196,7 +196,7 @@ async fn any_other_failure_of_a_status_fails_the_inspection_and_says_what_of() {
         server.told.state.lock().add_pod();
         let pods = client.pods().await.unwrap();
         server.told.state.lock().fail.insert(method, (Code::Internal, "it is broken"));
-        let error = client.pod_status(&pods[0]).await.unwrap_err();
+        let error = client.pod_status(&pods[0], None).await.unwrap_err();
         let expected =
             format!("{method} of {object} in pod ns/web (u): the container runtime answered Internal: it is broken");
         assert_eq!(error.to_string(), expected);
@@ -204,7 +204,7 @@ async fn any_other_failure_of_a_status_fails_the_inspection_and_says_what_of() {
 
         server.told.state.lock().fail.clear();
         server.told.state.lock().sandbox_statuses.get_mut("s1").unwrap().status = None;
-        let error = client.pod_status(&pods[0]).await.unwrap_err();
+        let error = client.pod_status(&pods[0], None).await.unwrap_err();
         assert!(matches!(&error, RuntimeError::BadResponse { .. }), "{error:?}");
     }
 }

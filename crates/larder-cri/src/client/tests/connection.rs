@@ -198,10 +198,10 @@ async fn an_answer_above_the_limit_is_refused() {
     server.told.state.lock().sandboxes = vec![sandbox; 100];
     // Above tonic's own default of 4 MiB, below ours.
     place.client(CriOptions::default()).pods().await.unwrap();
-    let options = CriOptions { max_message_size: 1 << 20, ..CriOptions::default() };
+    let options = CriOptions { max_message_bytes: 1 << 20, ..CriOptions::default() };
     let error = place.client(options).pods().await.unwrap_err();
     assert!(matches!(error, RuntimeError::BadResponse { .. }), "{error:?}");
-    assert!(error.to_string().contains("raise the size limit"), "{error}");
+    assert!(error.to_string().contains("raise max_message_bytes (cri.maxMessageBytes"), "{error}");
 }
 
 #[tokio::test]
@@ -219,7 +219,15 @@ async fn calls_are_observed() {
     let client = CriRuntime::with_observer(place.endpoint(), CriOptions::default(), seen.clone()).unwrap();
     server.told.state.lock().fail.insert("ListContainers", (Code::Internal, "it is broken"));
     client.pods().await.unwrap_err();
-    assert_eq!(*seen.0.lock(), [("Version", "ok"), ("ListPodSandbox", "ok"), ("ListContainers", "failed")]);
+    assert_eq!(
+        *seen.0.lock(),
+        [
+            ("Version", "ok"),
+            ("StreamPodSandboxes", "unsupported"),
+            ("ListPodSandbox", "ok"),
+            ("ListContainers", "failed")
+        ]
+    );
 }
 
 #[tokio::test]
@@ -230,7 +238,7 @@ async fn options_that_cannot_work_are_refused_with_the_fields_name() {
         ("connect_timeout", CriOptions { connect_timeout: zero, ..defaults() }),
         ("list_timeout", CriOptions { list_timeout: zero, ..defaults() }),
         ("status_timeout", CriOptions { status_timeout: zero, ..defaults() }),
-        ("max_message_size", CriOptions { max_message_size: usize::MAX, ..defaults() }),
+        ("max_message_bytes", CriOptions { max_message_bytes: usize::MAX, ..defaults() }),
     ] {
         let error = CriRuntime::new(Place::new().endpoint(), options).unwrap_err();
         assert!(error.to_string().starts_with(field), "{error}");

@@ -2,6 +2,7 @@
 
 use crate::labels::Map;
 use crate::{CriOptions, CriRuntime, Endpoint, parse_endpoint, proto};
+use larder_pleg::Runtime as _;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -252,6 +253,8 @@ pub(super) async fn connected() -> (Place, FakeCri, CriRuntime) {
     told.state.lock().name = "fake".into();
     let server = FakeCri::start(&place.path, told);
     let client = CriRuntime::connect(place.endpoint(), CriOptions::default()).await.unwrap();
+    // It has no streaming lists, which is known from here on.
+    client.pods().await.unwrap();
     server.told.take_called();
     (place, server, client)
 }

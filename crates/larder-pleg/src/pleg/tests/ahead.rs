@@ -2,8 +2,9 @@
 
 use super::fake::{Called, events, pod};
 use super::single::{Loop, MOMENT, PERIOD, settle};
-use crate::ContainerState::{Created, Exited, Running};
-use crate::EventKind::ContainerDied;
+use crate::ContainerState::{Created, Exited, Running, Unknown};
+use crate::EventKind::{ContainerDied, ContainerStarted};
+use crate::queue::Hint;
 use crate::{ContainerState, PlegOptions, PodStatus};
 use futures_util::FutureExt;
 use larder_clock::Clock;
@@ -36,7 +37,9 @@ fn show(it: &Loop, b: ContainerState, c: ContainerState) {
 }
 
 fn tell(it: &Loop, container: &str) {
-    it.bench.pleg.queue.push_event("u".into(), it.clock.now(), Some(container.into()));
+    let at = it.clock.now();
+    it.bench.pleg.queue.push_hint(Hint { pod: "u".into(), container: container.into(), at });
+    it.bench.pleg.queue.push_event("u".into(), at);
 }
 
 fn states(it: &Loop) -> Vec<ContainerState> {
@@ -137,7 +140,7 @@ async fn where_the_list_says_otherwise_all_of_the_pod_is_looked_at() {
     settle().await;
     assert_true(&it);
     let asked = it.bench.runtime.take_called();
-    assert_eq!(asked, [Called::Pod("u".into()), Called::Container("b".into()), Called::Status("u".into())]);
+    assert_eq!(asked, [Called::Container("b".into()), Called::Pod("u".into()), Called::Status("u".into())]);
     it.stop().await;
 }
 
@@ -196,5 +199,101 @@ async fn nothing_is_written_over_an_error() {
     settle().await;
     assert_eq!(it.bench.cache.get(&"u".into()).error(), failed.as_ref(), "until all of the pod is known");
     it.bench.runtime.hang(None, false);
+    it.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_all_pods_that_hangs_does_not_hold_up_the_state_of_an_events_container() {
+    let mut it = known().await;
+    it.bench.runtime.hang(None, true);
+    tokio::time::advance(PERIOD).await;
+    settle().await;
+    assert_eq!(it.bench.runtime.take_called(), [Called::Pods], "the list of all pods is under way, and hangs");
+    let mut writes = it.bench.pleg.watch_writes();
+    show(&it, Exited, Running);
+    for container in ["b", "c"] {
+        tell(&it, container);
+    }
+    settle().await;
+    let mut asked = it.bench.runtime.take_called();
+    asked.sort_by_key(|call| format!("{call:?}"));
+    assert_eq!(asked, [Called::Container("b".into()), Called::Container("c".into())]);
+    assert_eq!(states(&it), [Running, Exited, Running], "each container of the pod on its own");
+    assert_eq!(writes.written(&"u".into()).now_or_never(), Some(true), "who follows the pod is woken");
+    assert_eq!(it.bench.take_events(), []);
+
+    it.bench.runtime.hang(None, false);
+    settle().await;
+    assert_eq!(it.bench.take_events(), events(&[("u", "b", ContainerDied), ("u", "c", ContainerStarted)]));
+    assert_true(&it);
+    it.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_began_before_takes_nothing_back_and_the_pod_is_listed_again() {
+    let it = known().await;
+    // The list has been made, and its answer is under way.
+    it.bench.runtime.contradict("b", Exited);
+    it.bench.runtime.set_latency(|call| match call {
+        Called::Pods => MOMENT * 4,
+        Called::Container(_) => MOMENT,
+        Called::Pod(_) | Called::Status(_) => Duration::ZERO,
+    });
+    tokio::time::advance(PERIOD).await;
+    settle().await;
+    tell(&it, "b");
+    settle().await;
+    tokio::time::advance(MOMENT).await;
+    settle().await;
+    assert_eq!(states(&it), [Running, Exited, Created]);
+    it.bench.runtime.take_called();
+    tokio::time::advance(MOMENT * 3).await;
+    settle().await;
+    let asked = it.bench.runtime.take_called();
+    assert_eq!(asked, [Called::Pod("u".into()), Called::Status("u".into())], "which is right is found out at once");
+    assert_true(&it);
+    it.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_never_goes_back() {
+    let it = known().await;
+    show(&it, Exited, Running);
+    it.bench.pleg.request_relist("u".into());
+    settle().await;
+    assert_eq!(states(&it), [Running, Exited, Running]);
+    it.bench.runtime.hang(None, true);
+    // Of an answer that was under way for long.
+    for (container, state) in [("b", Running), ("c", Created), ("b", Unknown), ("c", Unknown)] {
+        it.bench.runtime.contradict(container, state);
+        tell(&it, container);
+        settle().await;
+        assert_eq!(states(&it), [Running, Exited, Running], "{container} {state}");
+    }
+    it.bench.runtime.hang(None, false);
+    it.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_containers_than_pods_may_wait_are_told_by_their_lists() {
+    let it = known().await;
+    let containers: Vec<String> = (0..500).map(|n| format!("c{n}")).collect();
+    let pod_of = |state| pod("u", &containers.iter().map(|id| (id.as_str(), state)).collect::<Vec<_>>());
+    it.bench.runtime.set(vec![pod_of(Running)]);
+    it.bench.pleg.request_relist("u".into());
+    settle().await;
+    it.bench.runtime.take_called();
+    it.bench.runtime.set_latency(|call| if matches!(call, Called::Container(_)) { PERIOD } else { Duration::ZERO });
+    it.bench.runtime.set(vec![pod_of(Exited)]);
+    for id in &containers {
+        tell(&it, id);
+    }
+    settle().await;
+    let asked = it.bench.runtime.take_called();
+    let asked = asked.iter().filter(|call| matches!(call, Called::Container(_))).count();
+    assert!(asked <= PlegOptions::default().relist_queue.get(), "{asked} at once");
+    tokio::time::advance(PERIOD * 3).await;
+    settle().await;
+    assert_true(&it);
     it.stop().await;
 }

@@ -227,3 +227,56 @@ async fn a_failing_list_leaves_what_is_known_and_waits_end_with_what_it_said() {
     assert!(it.bench.pleg.last_relist().1.is_some(), "and why nothing newer does");
     it.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_inspection_of_a_pod_that_has_gone_is_aborted_and_the_global_time_goes_on() {
+    let it = Loop::start(apart()).await;
+    it.bench.runtime.set(pods(2));
+    it.bench.runtime.hang(Some("pod0"), true);
+    next_relist().await;
+    assert_eq!((it.bench.runtime.inspecting(), it.bench.pleg.stats().inspections_open), (1, 1));
+    let before = it.bench.cache.times(&"pod1".into()).global;
+
+    // Gone by a list of all pods.
+    let wait = it.newer("never there");
+    it.bench.runtime.set(pods(2)[1..].to_vec());
+    next_relist().await;
+    assert_eq!(it.bench.runtime.inspecting(), 0, "the call has been dropped");
+    assert_eq!(it.bench.pleg.stats().inspections_open, 0);
+    assert!(it.bench.cache.times(&"pod1".into()).global > before, "no pod is behind");
+    assert!(wait.now_or_never().expect("answered by the global time").unwrap().is_empty());
+
+    // And by a list of its own.
+    it.bench.runtime.set(pods(2));
+    next_relist().await;
+    assert_eq!(it.bench.runtime.inspecting(), 1);
+    it.bench.runtime.set(pods(2)[1..].to_vec());
+    it.bench.pleg.request_relist("pod0".into());
+    settle().await;
+    assert_eq!(it.bench.runtime.inspecting(), 0);
+    it.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_again_while_its_inspection_hangs_is_inspected_once_at_a_time() {
+    let it = Loop::start(apart()).await;
+    it.bench.runtime.hang(Some("u"), true);
+    for n in 0..20 {
+        // A static pod keeps its UID; its containers are others.
+        it.bench.runtime.set(vec![pod("u", &[(&format!("c{n}"), Running)])]);
+        it.bench.pleg.request_relist("u".into());
+        settle().await;
+        assert_eq!(it.bench.runtime.inspecting(), 1, "{n}");
+        it.bench.runtime.set(vec![]);
+        it.bench.pleg.request_relist("u".into());
+        settle().await;
+        assert_eq!(it.bench.runtime.inspecting(), 0, "{n}");
+    }
+    assert_eq!(it.bench.runtime.most_inspecting(), 1);
+    it.bench.runtime.hang(Some("u"), false);
+    it.bench.runtime.set(vec![pod("u", &[("last", Running)])]);
+    it.bench.pleg.request_relist("u".into());
+    settle().await;
+    assert_eq!(it.bench.cache.get(&"u".into()).status().unwrap().containers[0].id.id, "last");
+    it.stop().await;
+}

@@ -1,6 +1,6 @@
 //! The runtime's events, and the stream that they come by.
 
-use super::fake::{Called, pod};
+use super::fake::{Called, failure, pod};
 use super::single::{Loop, MOMENT, PERIOD, settle};
 use crate::ContainerState::{Exited, Running};
 use crate::{ContainerEvent, ContainerEventKind, EventSource, PlegOptions, RuntimeCall, RuntimeError};
@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,17 @@ type Item = Result<ContainerEvent, RuntimeError>;
 struct FakeEvents {
     open: Mutex<Option<UnboundedSender<Item>>>,
     opened: Mutex<u32>,
-    has_none: Mutex<bool>,
+    has_none: Mutex<Option<NoEvents>>,
+    replaced: Notify,
+}
+
+/// How a runtime without events answers.
+#[derive(Clone, Copy)]
+enum NoEvents {
+    /// It does not know the call.
+    Unimplemented,
+    /// It ends the stream at once.
+    EndsAtOnce,
 }
 
 impl EventSource for FakeEvents {
@@ -28,11 +39,14 @@ impl EventSource for FakeEvents {
         let opening = async {
             *self.opened.lock() += 1;
             let (sender, receiver) = unbounded_channel();
-            if *self.has_none.lock() {
-                let call = RuntimeCall::new("GetContainerEvents").into();
-                let _ = sender.send(Err(RuntimeError::Unsupported { call, reason: "unknown method".into() }));
-            } else {
-                *self.open.lock() = Some(sender);
+            let has_none = *self.has_none.lock();
+            match has_none {
+                Some(NoEvents::Unimplemented) => {
+                    let call = RuntimeCall::new("GetContainerEvents").into();
+                    let _ = sender.send(Err(RuntimeError::Unsupported { call, reason: "unknown method".into() }));
+                }
+                Some(NoEvents::EndsAtOnce) => {}
+                None => *self.open.lock() = Some(sender),
             }
             stream::unfold(receiver, async |mut receiver: UnboundedReceiver<Item>| {
                 let item = receiver.recv().await?;
@@ -40,6 +54,10 @@ impl EventSource for FakeEvents {
             })
         };
         stream::once(opening).flatten()
+    }
+
+    async fn replaced(&self) {
+        self.replaced.notified().await;
     }
 }
 
@@ -49,8 +67,11 @@ impl FakeEvents {
         self.open.lock().as_ref().expect("a stream").send(Ok(event)).expect("read");
     }
 
+    /// The runtime is away.
     fn cut(&self) {
-        drop(self.open.lock().take());
+        if let Some(open) = self.open.lock().take() {
+            let _ = open.send(Err(failure()));
+        }
     }
 
     fn opened(&self) -> u32 {
@@ -236,24 +257,69 @@ async fn a_lost_stream_is_counted_made_up_for_by_a_relist_and_opened_again_after
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_without_events_is_relisted_every_period_and_asked_again_rarely() {
-    let source = FakeEvents::default();
-    *source.has_none.lock() = true;
-    let watched = Watched::start_on(PlegOptions::default(), source).await;
-    watched.called();
-    for _ in 0..10 {
+    for (how, opened) in [(NoEvents::Unimplemented, 1), (NoEvents::EndsAtOnce, 5)] {
+        let source = FakeEvents { has_none: Mutex::new(Some(how)), ..FakeEvents::default() };
+        let watched = Watched::start_on(PlegOptions::default(), source).await;
+        // The pauses between the first openings are over.
         tokio::time::advance(PERIOD).await;
         settle().await;
+        for _ in 0..4 {
+            tokio::time::advance(PERIOD).await;
+            settle().await;
+        }
+        assert_eq!(watched.source.opened(), opened);
+        watched.called();
+        for _ in 0..10 {
+            tokio::time::advance(PERIOD).await;
+            settle().await;
+        }
+        assert_eq!(watched.called(), vec![Called::Pods; 10]);
+        assert_eq!(watched.source.opened(), opened, "left alone");
+        let stats = watched.it.bench.pleg.stats();
+        assert_eq!(stats.event_streams_lost, 0, "nothing is lost that never was");
+        assert!(stats.event_stream_unsupported && !stats.event_stream_open);
+
+        // Rarely, once each time.
+        for n in 1..4 {
+            tokio::time::advance(PlegOptions::default().unsupported_retry).await;
+            settle().await;
+            assert_eq!(watched.source.opened(), opened + n);
+        }
+        // When it may be another, at once.
+        *watched.source.has_none.lock() = None;
+        watched.source.replaced.notify_one();
+        settle().await;
+        watched.source.send(ContainerEventKind::Created, "c", Some("u"));
+        settle().await;
+        let stats = watched.it.bench.pleg.stats();
+        assert_eq!((stats.runtime_events, stats.event_streams_lost), (1, 0));
+        assert!(stats.event_stream_open && !stats.event_stream_unsupported);
+        watched.stop().await;
     }
-    assert_eq!(watched.called(), vec![Called::Pods; 10]);
-    assert_eq!(watched.source.opened(), 1);
-    assert_eq!(watched.it.bench.pleg.stats().event_streams_lost, 0, "nothing is lost that never was");
-    // It is upgraded.
-    *watched.source.has_none.lock() = false;
-    tokio::time::advance(PlegOptions::default().unsupported_retry).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_ended_without_an_event_after_a_while_is_lost_and_one_that_ended_at_once_few_times_is_none() {
+    let watched = Watched::start(PlegOptions::default()).await;
+    tokio::time::advance(Duration::from_secs(5)).await;
+    // Two ends at once, as of a runtime that is about to stop, after a stream that has lasted.
+    *watched.source.has_none.lock() = Some(NoEvents::EndsAtOnce);
+    drop(watched.source.open.lock().take());
     settle().await;
+    assert_eq!(watched.it.bench.pleg.stats().event_streams_lost, 1);
+    while watched.source.opened() < 3 {
+        tokio::time::advance(Duration::from_millis(50)).await;
+        settle().await;
+    }
+    *watched.source.has_none.lock() = None;
+    while watched.source.open.lock().is_none() {
+        tokio::time::advance(Duration::from_millis(100)).await;
+        settle().await;
+    }
     watched.source.send(ContainerEventKind::Created, "c", Some("u"));
     settle().await;
-    assert_eq!(watched.it.bench.pleg.stats().runtime_events, 1);
+    let stats = watched.it.bench.pleg.stats();
+    assert_eq!((stats.runtime_events, stats.event_streams_lost, stats.event_stream_unsupported), (1, 1, false));
     watched.stop().await;
 }
 

@@ -1,8 +1,8 @@
 //! A runtime that does as it is told, and a PLEG on it.
 
 use crate::{
-    ContainerId, ContainerState, ContainerStatus, Delivery, EventKind, EventReceiver, Pleg, PlegOptions, PodStatus,
-    Runtime, RuntimeCall, RuntimeContainer, RuntimeError, RuntimePod, SandboxState, SandboxStatus,
+    ContainerId, ContainerState, ContainerStatus, Delivery, EventKind, EventReceiver, KnownPod, Pleg, PlegOptions,
+    PodStatus, Runtime, RuntimeCall, RuntimeContainer, RuntimeError, RuntimePod, SandboxState, SandboxStatus,
 };
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::{Options, PodStatusReader, PodUid, pod_status_cache};
@@ -91,6 +91,11 @@ impl FakeRuntime {
     /// The calls since this was last asked.
     pub(super) fn take_called(&self) -> Vec<Called> {
         std::mem::take(&mut self.state.lock().called)
+    }
+
+    /// How many inspections are open.
+    pub(super) fn inspecting(&self) -> usize {
+        self.state.lock().inspecting
     }
 
     /// How many inspections were open at most at the same time.
@@ -182,7 +187,7 @@ impl Runtime for FakeRuntime {
         Ok(self.pods_now().into_iter().find(|pod| pod.uid == *uid))
     }
 
-    async fn pod_status(&self, pod: &RuntimePod) -> Result<PodStatus, RuntimeError> {
+    async fn pod_status(&self, pod: &RuntimePod, _: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
         struct Inspecting<'a>(&'a FakeRuntime);
         impl Drop for Inspecting<'_> {
             fn drop(&mut self) {

@@ -1,6 +1,7 @@
 //! Whatever has gone wrong: one relist after it has ended, the cache is what the runtime is.
 
 use super::fake::{Bench, Called, FakeRuntime, container, pod};
+use crate::queue::Hint;
 use crate::{ContainerState, Delivery, EventKind, PlegOptions, SandboxState};
 use larder_clock::{Clock, TokioClock, VirtualClock};
 use larder_pod_status::PodUid;
@@ -136,8 +137,11 @@ async fn run_loop(steps: Vec<Step>, tells: Vec<Option<usize>>, keep_unchanged: b
             Step::RelistPod(n) => bench.pleg.request_relist(uid(n).as_str().into()),
         }
         if let (Some(n), Some(m)) = (touched, tell) {
-            let container = (m < CONTAINERS).then(|| format!("c{n}-{m}"));
-            bench.pleg.queue.push_event(uid(n).as_str().into(), bench.pleg.clock.now(), container);
+            let (pod, at) = (PodUid::from(uid(n).as_str()), bench.pleg.clock.now());
+            if m < CONTAINERS {
+                bench.pleg.queue.push_hint(Hint { pod: pod.clone(), container: format!("c{n}-{m}"), at });
+            }
+            bench.pleg.queue.push_event(pod, at);
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

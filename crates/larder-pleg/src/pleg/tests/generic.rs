@@ -447,6 +447,12 @@ async fn durations_and_intervals_are_observed() {
         fn relist_interval(&self, interval: Duration) {
             self.0.lock().push(("interval", interval.as_nanos()));
         }
+        fn pod_relist_duration(&self, duration: Duration) {
+            self.0.lock().push(("pod relist", duration.as_nanos()));
+        }
+        fn event_answered(&self, duration: Duration) {
+            self.0.lock().push(("event", duration.as_nanos()));
+        }
         fn inspection_duration(&self, duration: Duration, succeeded: bool) {
             self.0.lock().push((if succeeded { "inspected" } else { "not inspected" }, duration.as_nanos()));
         }

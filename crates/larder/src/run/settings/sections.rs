@@ -1,6 +1,7 @@
 //! The sections of the file of settings. Their fields are documented where the settings themselves are.
 
 use super::duration;
+use larder_cri::CriOptions;
 use larder_kube::KubeOptions;
 use larder_node::{ChangeDetection, Cluster, Config, Policy, Strategy};
 use larder_pleg::PlegOptions;
@@ -141,6 +142,19 @@ pub(super) struct KubeSection {
     max_page_bytes: usize,
 }
 
+/// Those of [`CriOptions`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct CriSection {
+    #[serde(with = "duration")]
+    connect_timeout: Duration,
+    #[serde(with = "duration")]
+    list_timeout: Duration,
+    #[serde(with = "duration")]
+    status_timeout: Duration,
+    max_message_bytes: usize,
+}
+
 /// Those of [`PlegOptions`] that depend on a node and its runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -231,6 +245,14 @@ section! {
     max_object_bytes,
     max_page_bytes,
     ..
+}
+
+section! {
+    CriSection of CriOptions from Config::new("node", Cluster::InCluster).cri;
+    connect_timeout,
+    list_timeout,
+    status_timeout,
+    max_message_bytes,
 }
 
 section! {

@@ -47,7 +47,7 @@ fn flags_become_settings() {
 
     let (config, serve) = options("", "larder run --manifests m --node-name edge-1").unwrap();
     assert_eq!(config.cluster, Cluster::Manifests("m".into()));
-    assert_eq!((config.runtime, config.runtime_events), (RuntimeEndpoint::WellKnown, true));
+    assert_eq!((config.runtime, config.runtime_events), (RuntimeEndpoint::Search, true));
     assert_eq!(serve.metrics_address, None);
 }
 
@@ -220,6 +220,8 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
         ),
         ("kube: {pageSize: 0}", "larder run", "f:1:18: kube.pageSize: must be at least 1"),
         ("kube:\n\n  maxPageBytes: 0\n", "larder run", "f:3:17: kube.maxPageBytes: must be at least 1 byte and less"),
+        ("cri: {maxMessageBytes: 0}", "larder run", "f:1:24: cri.maxMessageBytes: must be between 1 and 1073741824"),
+        ("runtimeSockets: []", "larder run", "f:1:17: runtimeSockets: names no socket: name one"),
         ("pleg: {relistPeriod: 0s}", "larder run", "f:1:22: pleg.relistPeriod: must be above zero"),
         ("syncPeriod: 0s\n", "larder run", "f:1:13: syncPeriod: must be longer than nothing"),
         ("syncPeriod: 1s\n", "larder run --sync-period 0s", "--sync-period: must be longer than nothing"),

@@ -1,0 +1,267 @@
+//! The container runtime of this node, which may have to be found first.
+//!
+//! # Guarantees
+//!
+//! - *A socket is taken only when a runtime has answered there*: `Version` of CRI v1. Until then all sockets are asked again and
+//!   again: after pauses that grow to ten seconds, and within a second of another socket's appearance.
+//! - *The runtime that was taken is kept* until larder ends: two runtimes have different pods. Others that answer beside it are
+//!   looked for once a minute and reported.
+//!
+//! # Cancel safety
+//!
+//! Every future here can be dropped; a search that is dropped closes its connections.
+
+use crate::metrics::RuntimeMetrics;
+use futures_util::{Stream, TryStreamExt as _, stream};
+use larder_cri::{CriError, CriObserver, CriOptions, CriRuntime, Endpoint, FoundRuntimes, find_runtimes};
+use larder_pleg::{
+    ContainerEvent, ContainerStatus, EventSource, KnownPod, PodStatus, Runtime, RuntimeCall, RuntimeContainer,
+    RuntimeError, RuntimePod,
+};
+use larder_pod_status::PodUid;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The pause after the first search that found nothing, doubled with each one; and how often it is looked whether a socket has
+/// appeared.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest of those pauses.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How often other runtimes are looked for once one is taken.
+const SURVEY: Duration = Duration::from_mins(1);
+
+/// What to do where none is found.
+const REMEDY: &str = "name its socket with --runtime-endpoint";
+
+/// A runtime that may not be there yet.
+pub(crate) struct LateRuntime {
+    /// Where to look for one; empty if its endpoint is named.
+    sockets: Vec<Endpoint>,
+    options: CriOptions,
+    metrics: Arc<RuntimeMetrics>,
+    /// Set at once for an endpoint that is named, else when one has answered.
+    found: OnceLock<CriRuntime>,
+    search: watch::Sender<Search>,
+}
+
+/// Device and inode of a socket.
+type Identity = (u64, u64);
+
+/// How the search has gone so far.
+#[derive(Default)]
+struct Search {
+    /// Why the last one found nothing.
+    failure: Option<Arc<str>>,
+    /// The sockets where another runtime answers.
+    others: Vec<Endpoint>,
+}
+
+impl LateRuntime {
+    /// The runtime at an endpoint.
+    ///
+    /// # Errors
+    ///
+    /// If an option cannot work.
+    pub(super) fn at(endpoint: Endpoint, options: CriOptions, metrics: Arc<RuntimeMetrics>) -> Result<Self, CriError> {
+        let runtime = CriRuntime::with_observer(endpoint, options.clone(), metrics.clone())?;
+        Ok(Self { found: OnceLock::from(runtime), ..Self::first_of(Vec::new(), options, metrics)? })
+    }
+
+    /// The first of these sockets where a runtime answers.
+    ///
+    /// # Errors
+    ///
+    /// If an option cannot work.
+    pub(super) fn first_of(
+        sockets: Vec<Endpoint>,
+        options: CriOptions,
+        metrics: Arc<RuntimeMetrics>,
+    ) -> Result<Self, CriError> {
+        options.validate()?;
+        Ok(Self { sockets, options, metrics, found: OnceLock::new(), search: watch::Sender::default() })
+    }
+
+    /// The runtime; why there is none, once that has been looked for.
+    async fn get(&self, call: &'static str) -> Result<&CriRuntime, RuntimeError> {
+        if let Some(runtime) = self.found.get() {
+            return Ok(runtime);
+        }
+        let mut search = self.search.subscribe();
+        let searched = search.wait_for(|search| search.failure.is_some() || self.found.get().is_some()).await;
+        // Fails only when the sender is gone, which this is.
+        let failure = searched.ok().and_then(|search| search.failure.clone());
+        self.found.get().ok_or_else(|| RuntimeError::Unavailable {
+            call: Arc::new(RuntimeCall::new(call)),
+            endpoint: self.endpoint().into(),
+            reason: failure.unwrap_or_else(|| "it has not been looked for yet".into()),
+        })
+    }
+
+    /// Returns once there is a runtime.
+    pub(super) async fn found(&self) {
+        // Fails only when the sender is gone, which this is.
+        let _ = self.search.subscribe().wait_for(|_| self.found.get().is_some()).await;
+    }
+
+    /// Looks for a runtime until one is found, tells of that, and looks for others from then on. For ever, unless the endpoint
+    /// is named.
+    pub(super) async fn search(&self, tell: impl FnOnce()) {
+        if self.sockets.is_empty() {
+            return;
+        }
+        let mut pause = PAUSE;
+        loop {
+            let sockets = self.identities().await;
+            // In a box, which lasts no longer than the search.
+            if Box::pin(self.look(&sockets)).await {
+                break;
+            }
+            let retry_at = Instant::now() + pause;
+            pause = (pause * 2).min(PAUSE_MAX);
+            while Instant::now() < retry_at {
+                tokio::time::sleep(PAUSE).await;
+                if self.identities().await != sockets {
+                    pause = PAUSE;
+                    break;
+                }
+            }
+        }
+        tell();
+        loop {
+            tokio::time::sleep(SURVEY).await;
+            Box::pin(self.survey()).await;
+        }
+    }
+
+    /// Which sockets are there: a server that was started anew has made another one.
+    async fn identities(&self) -> Vec<Option<Identity>> {
+        let mut identities = Vec::with_capacity(self.sockets.len());
+        for socket in &self.sockets {
+            identities.push(tokio::fs::metadata(socket.path()).await.ok().map(|meta| (meta.dev(), meta.ino())));
+        }
+        identities
+    }
+
+    /// Looks for a runtime at all sockets, of which these are there. Returns whether there is one.
+    async fn look(&self, sockets: &[Option<Identity>]) -> bool {
+        let observer: Arc<dyn CriObserver> = self.metrics.clone();
+        match find_runtimes(&self.sockets, &self.options, &observer).await {
+            Ok(found) if !found.runtimes.is_empty() => self.take(found.runtimes).await,
+            Ok(found) => self.note_failure(&self.failure_of(&found, sockets)),
+            // The options were validated when this was made.
+            Err(error) => self.note_failure(&error.to_string()),
+        }
+        self.found.get().is_some()
+    }
+
+    /// Takes the first of these runtimes.
+    async fn take(&self, runtimes: Vec<CriRuntime>) {
+        let mut runtimes = runtimes.into_iter();
+        let Some(first) = runtimes.next() else { return };
+        if let Ok(version) = first.version().await {
+            let endpoint = first.endpoint();
+            tracing::info!(%endpoint, runtime = version.name, version = version.version, "the container runtime is found");
+        }
+        let runtime = self.found.get_or_init(|| first);
+        self.note_others(runtime, runtimes.map(|other| other.endpoint().clone()).collect());
+    }
+
+    async fn survey(&self) {
+        let Some(runtime) = self.found.get() else { return };
+        let others: Vec<_> = self.sockets.iter().filter(|socket| *socket != runtime.endpoint()).cloned().collect();
+        let observer: Arc<dyn CriObserver> = Arc::new(());
+        // The options were validated when this was made.
+        let Ok(found) = find_runtimes(&others, &self.options, &observer).await else { return };
+        self.note_others(runtime, found.runtimes.iter().map(|other| other.endpoint().clone()).collect());
+    }
+
+    fn note_failure(&self, why: &str) {
+        self.search.send_modify(|search| search.failure = Some(why.into()));
+    }
+
+    fn note_others(&self, used: &CriRuntime, others: Vec<Endpoint>) {
+        let mut is_news = false;
+        self.search.send_modify(|search| {
+            is_news = search.others != others;
+            search.others = others;
+        });
+        if let Some(note) = self.note().filter(|_| is_news) {
+            tracing::warn!(used = %used.endpoint(), "{note}");
+        }
+    }
+
+    fn failure_of(&self, found: &FoundRuntimes, sockets: &[Option<Identity>]) -> String {
+        if sockets.iter().all(Option::is_none) {
+            return format!(
+                "none of {} is there; start the runtime, {REMEDY}, or do without one with --runtime-endpoint none",
+                self.paths()
+            );
+        }
+        let there = found.failures.iter().zip(sockets).filter(|(_, socket)| socket.is_some());
+        let each: Vec<_> =
+            there.map(|((endpoint, error), _)| format!("{} ({error})", endpoint.path().display())).collect();
+        format!("no runtime answers at {}; start the runtime, or {REMEDY}", each.join(", at "))
+    }
+
+    fn paths(&self) -> String {
+        let paths: Vec<_> = self.sockets.iter().map(|socket| socket.path().display().to_string()).collect();
+        paths.join(", ")
+    }
+
+    /// Where the runtime listens, as far as it is known.
+    pub(super) fn endpoint(&self) -> String {
+        self.found.get().map_or_else(|| format!("one of {}", self.paths()), |runtime| runtime.endpoint().to_string())
+    }
+
+    /// That another runtime answers, too.
+    pub(super) fn note(&self) -> Option<String> {
+        let used = self.found.get()?.endpoint();
+        let others: Vec<_> = self.search.borrow().others.iter().map(ToString::to_string).collect();
+        (!others.is_empty()).then(|| {
+            format!(
+                "container runtimes answer at {used} and at {}: the one at {used} is used; if it is the wrong one, name the \
+                 right one with --runtime-endpoint",
+                others.join(", ")
+            )
+        })
+    }
+}
+
+impl Runtime for LateRuntime {
+    async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
+        self.get("ListPodSandbox").await?.pods().await
+    }
+
+    async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
+        self.get("ListPodSandbox").await?.pod(uid).await
+    }
+
+    async fn pod_status(&self, pod: &RuntimePod, known: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
+        self.get("PodSandboxStatus").await?.pod_status(pod, known).await
+    }
+
+    async fn container_status(
+        &self,
+        pod: &RuntimePod,
+        container: &RuntimeContainer,
+    ) -> Result<Option<ContainerStatus>, RuntimeError> {
+        self.get("ContainerStatus").await?.container_status(pod, container).await
+    }
+}
+
+impl EventSource for LateRuntime {
+    fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
+        let open = async move { self.get("GetContainerEvents").await.map(EventSource::events) };
+        stream::once(open).try_flatten().inspect_ok(|event| self.metrics.runtime_event(event))
+    }
+
+    async fn replaced(&self) {
+        self.found().await;
+        if let Some(runtime) = self.found.get() {
+            runtime.replaced().await;
+        }
+    }
+}
