@@ -5,7 +5,7 @@
 //! - A socket that a daemon answers on is left alone, and said to be in use, with the process that holds it.
 //! - Only a socket that nobody listens on is removed; any other kind of file is refused.
 //! - What is removed at the end is the socket that was made here: a file that took its place since then stays.
-//! - Nobody but root and the daemon's own user can put another file in the socket's place: a [folder] in which others could
+//! - Nobody but root and the daemon's own user and group can put another file in the socket's place: a [folder] in which others could
 //!   is refused. Whatever has the socket's path, its mode is set on the socket alone, never through a link.
 //!
 //! # Limits
@@ -79,8 +79,8 @@ pub enum SocketError {
     },
     /// Others could put another file in the socket's place.
     #[error(
-        "{folder} on the way to the socket is not safe: {why}, who could put another file in the socket's place; {remedy}, \
-         or choose another path",
+        "{folder} on the way to the socket is not safe: {why}, and so another file can take the socket's place; {remedy}, or \
+         choose another path",
         folder = folder.display()
     )]
     UnsafeFolder {

@@ -2,17 +2,19 @@
 //!
 //! # Guarantees
 //!
-//! - Each folder on the way belongs to root or to the daemon's own user, and nobody else may write there, unless the folder
-//!   is sticky, as `/tmp`: nobody can rename or remove another's file there.
+//! - Each folder on the way belongs to root or to the daemon's own user, and nobody else may write there but the daemon's own
+//!   group, unless the folder is sticky, as `/tmp`: nobody can rename or remove another's file there.
 //! - A link on the way, such as `/var/run`, is followed if root or the daemon's own user made it.
 //!
 //! # Limits
 //!
-//! Whoever mounts file systems, or has root's capabilities, can put anything anywhere.
+//! The own group is trusted, since many systems give each user a group of its own and let it write. Whoever mounts file
+//! systems, or has root's capabilities, can put anything anywhere.
 
 use super::{SocketError, open_as_it_is};
-use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, open, readlinkat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, readlinkat};
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
@@ -22,8 +24,10 @@ use std::path::{Component, Path, PathBuf};
 
 /// As many links on the way to a file as Linux follows.
 const MOST_LINKS: usize = 40;
-/// Mode bits: group and others may write.
-const OTHERS_WRITE: u32 = 0o022;
+/// Mode bit: the group may write.
+const GROUP_WRITES: u32 = 0o020;
+/// Mode bit: everybody may write.
+const ALL_WRITE: u32 = 0o002;
 /// Mode bit: only a file's owner and the folder's may rename or remove it.
 const STICKY: u32 = 0o1000;
 
@@ -67,11 +71,12 @@ pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
         let stat = fstat(&next).map_err(failed("look at"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                refuse_unsafe(&next_path, stat.st_uid, Some(stat.st_mode))?;
+                refuse_foreign(&next_path, &stat)?;
+                refuse_writable(&next_path, &stat)?;
                 (at, path) = (next, next_path);
             }
             FileType::Symlink => {
-                refuse_unsafe(&next_path, stat.st_uid, None)?;
+                refuse_foreign(&next_path, &stat)?;
                 links += 1;
                 if links > MOST_LINKS {
                     return Err(failed("follow the link")(Errno::LOOP));
@@ -94,19 +99,30 @@ fn names_of(path: &Path) -> VecDeque<OsString> {
     path.components().filter(is_step).map(|component| component.as_os_str().to_owned()).collect()
 }
 
-/// Refuses a folder that others than root and the own user may change, or a link, which has no mode, that others made.
-fn refuse_unsafe(path: &Path, owner: u32, mode: Option<u32>) -> Result<(), SocketError> {
-    let own = rustix::process::geteuid().as_raw();
-    let unsafe_folder = |why, remedy| Err(SocketError::UnsafeFolder { folder: path.to_owned(), why, remedy });
-    if owner != 0 && owner != own {
-        let remedy = format!("give it to root (chown -h root {})", path.display());
-        return unsafe_folder(format!("it belongs to user {owner}"), remedy);
+/// Refuses a folder, or a link, of another user than root and the own one.
+fn refuse_foreign(path: &Path, stat: &Stat) -> Result<(), SocketError> {
+    let owner = stat.st_uid;
+    if owner == 0 || owner == geteuid().as_raw() {
+        return Ok(());
     }
-    match mode {
-        Some(mode) if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 => {
-            let remedy = format!("forbid that (chmod go-w {})", path.display());
-            unsafe_folder(format!("its mode {:04o} lets others write", mode & 0o7777), remedy)
-        }
-        _ => Ok(()),
-    }
+    let remedy = format!("give it to root (chown -h root {})", path.display());
+    Err(SocketError::UnsafeFolder { folder: path.to_owned(), why: format!("it belongs to user {owner}"), remedy })
+}
+
+/// Refuses a folder in which others may replace files.
+fn refuse_writable(path: &Path, stat: &Stat) -> Result<(), SocketError> {
+    let mode = stat.st_mode;
+    let is_own_group = stat.st_gid == getegid().as_raw();
+    let writers = if mode & STICKY != 0 {
+        return Ok(());
+    } else if mode & ALL_WRITE != 0 {
+        "everybody".to_owned()
+    } else if mode & GROUP_WRITES != 0 && !is_own_group {
+        format!("group {}", stat.st_gid)
+    } else {
+        return Ok(());
+    };
+    let remedy = format!("forbid that (chmod go-w {})", path.display());
+    let why = format!("its mode {:04o} lets {writers} write", mode & 0o7777);
+    Err(SocketError::UnsafeFolder { folder: path.to_owned(), why, remedy })
 }

@@ -235,7 +235,7 @@ mod tests {
         for _ in 0..3 {
             kept.look().await;
         }
-        assert!(kept.told.as_ref().is_some_and(|why| why.contains("lets others write")), "{kept:?}");
+        assert!(kept.told.as_ref().is_some_and(|why| why.contains("lets everybody write")), "{kept:?}");
         assert_eq!((path.exists(), kept.socket.file.identity), (false, before));
         set_mode(0o755);
         kept.look().await;

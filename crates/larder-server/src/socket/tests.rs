@@ -173,10 +173,22 @@ async fn told(prepare: impl FnOnce(&Path, &Path)) -> Result<(), String> {
 
 #[tokio::test]
 async fn a_folder_that_others_may_change_is_refused_with_what_to_do() {
-    for mode in [0o777, 0o775, 0o757, 0o722] {
+    for (mode, writers) in [
+        (0o777, "everybody"),
+        (0o757, "everybody"),
+        (0o722, "everybody"),
+        (0o775, "group 54321"),
+        (0o770, "group 54321"),
+    ] {
         for level in ["a", "a/b"] {
-            let told = told(|outer, inner| set_mode(if level == "a" { outer } else { inner }, mode)).await.unwrap_err();
-            let expected = [format!("/{level} on the way"), format!("{mode:04o}"), "chmod go-w".to_owned()];
+            let told = told(|outer, inner| {
+                let folder = if level == "a" { outer } else { inner };
+                chown(folder, None, Some(OTHER)).expect("this test gives files to another group, and so needs root");
+                set_mode(folder, mode);
+            });
+            let told = told.await.unwrap_err();
+            let how = format!("its mode {mode:04o} lets {writers} write");
+            let expected = [format!("/{level} on the way"), how, "chmod go-w".to_owned()];
             assert!(expected.iter().all(|part| told.contains(part)), "{told}");
         }
     }
@@ -185,6 +197,11 @@ async fn a_folder_that_others_may_change_is_refused_with_what_to_do() {
         let expected = [format!("/{level} on the way"), format!("user {OTHER}"), "chown".to_owned()];
         assert!(expected.iter().all(|part| told.contains(part)), "{told}");
     }
+}
+
+#[tokio::test]
+async fn a_folder_that_the_own_group_may_write_is_safe() {
+    told(|outer, inner| [outer, inner].into_iter().for_each(|folder| set_mode(folder, 0o775))).await.unwrap();
 }
 
 #[tokio::test]

@@ -189,7 +189,7 @@ async fn a_folder_in_which_others_could_swap_the_socket_is_refused_with_what_to_
         daemon.log()
     };
     let world = run_in(&|folder| fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap()).await;
-    assert!(world.contains("its mode 0777 lets others write") && world.contains("chmod go-w /"), "{world}");
+    assert!(world.contains("its mode 0777 lets everybody write") && world.contains("chmod go-w /"), "{world}");
     let foreign = run_in(&|folder| std::os::unix::fs::chown(folder, Some(NOBODY), None).unwrap()).await;
     assert!(foreign.contains("it belongs to user 65534") && foreign.contains("chown -h root /"), "{foreign}");
 }

@@ -196,7 +196,7 @@ fn what_is_printed_is_what_is_read() {
 fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
     let long = "x".repeat(120);
     for (text, line, expected) in [
-        ("", "larder run --manifests m --node-name Edge_1", "--node-name: \"Edge_1\" is not a node's name: "),
+        ("", "larder run --manifests m --node-name Edge_1", "--node-name: \"edge_1\" is not a node's name: "),
         ("nodeName: an_edge\n", "larder run --manifests m", "f:1:11: nodeName: \"an_edge\" is not a node's name: "),
         (
             "kubeconfig: k\nmanifests: m\n",
