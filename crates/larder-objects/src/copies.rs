@@ -338,7 +338,12 @@ where
             let mut after = After::new(&self.published);
             let mut locked = shard.lock();
             let now = self.clock.now();
-            for (key, item) in &mut locked.items {
+            let Shard { items, namespaces, .. } = &mut *locked;
+            for (key, item) in items {
+                // The store has no timer: this is when readers that wait alone for a silent reflector look again.
+                if P::POLLS && link_of(&item.watch, namespaces, key.namespace()).is_some_and(|link| link.is_late(now)) {
+                    after.wakers.extend(item.wake_all());
+                }
                 // One that has not synced is left alone: the list that is under way would be lost, and asked for again.
                 let Watch::Own(link) = &item.watch else { continue };
                 if !link.synced || !item.is_idle(self.base, now, max_idle) {

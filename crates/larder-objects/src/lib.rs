@@ -83,6 +83,7 @@ mod fetched;
 mod freshness;
 mod key;
 mod object;
+mod order;
 mod pod_objects;
 pub mod references;
 mod reflect;

@@ -1,19 +1,22 @@
-//! What is held of one object, and the rules by which lists, watches and fetches change it: all judgement about order,
-//! without its concurrency.
+//! What is held of one object, and how lists, watches and fetches change it: all judgement about order, without its
+//! concurrency. What may replace what is [`order`](crate::order)'s to say.
 //!
 //! Two sources tell of an object: its reflector, and fetches of its own (for a new reference, or while no reflector runs
-//! or one fails). Neither waits for the other, so either may bring what the other has already left behind. Every event
-//! of a store gets a *stamp*, a number that grows; rules compare stamps to tell what can have seen what, and versions
-//! where both sources have an object. Where the order cannot be told, the reflector is believed, whose later events lead
-//! to the truth, and the copy becomes *doubtful*: the next read asks by a consistent fetch that begins after both.
+//! or one fails). Neither waits for the other, nor one fetch for another, so any may bring what another has already left
+//! behind. Where the order is unknown, a watch is believed, whose later events lead to the truth, and of two fetches the one
+//! that began later; and the copy becomes *doubtful*: the next read asks by a consistent fetch that begins after both.
+//!
+//! A fetch is *ahead* of a watch that may not have come as far. That ends with an event or bookmark at or above the version
+//! that was fetched, with a list that began later, or with versions that are known to have gone back; for an absence, which
+//! has no version, with a list alone. A sign of life carries no version and ends nothing.
 
 use crate::fetched::Fetched;
-use crate::{Object, ReadKind, Source, resource_version_order};
+use crate::order::{self, Order, Relation};
+use crate::{Object, ReadKind, Source};
 use larder_clock::Timestamp;
 use std::sync::Arc;
 
-/// A number that grows with each event of a store.
-pub(super) type Stamp = u64;
+pub(super) use crate::order::Stamp;
 
 /// What is known of an object.
 pub(super) enum Known<O> {
@@ -44,10 +47,14 @@ pub(super) struct Copy<O> {
     /// When and by what that was last confirmed, but for the reflector's pulse.
     at: Timestamp,
     source: Source,
-    /// When a fetch brought what is held, as long as the reflector may not have come as far.
-    ahead: Option<Stamp>,
-    /// When the reflector last changed it.
-    changed: Stamp,
+    /// When that state had first arrived: a look that began later follows it.
+    arrived: Stamp,
+    /// When the fetch that brought it began; 0 if a watch told it.
+    began: Stamp,
+    /// The reflector that runs told it, or has come as far since.
+    followed: bool,
+    /// Versions went back then.
+    restored: Stamp,
     /// What is held may be older than this: it was referenced again, or the order of events could not be told.
     doubted: Stamp,
     doubted_at: Timestamp,
@@ -67,21 +74,23 @@ pub(super) struct Moment {
 pub(super) enum Settled<E> {
     /// What is held is as new as the fetch.
     Done {
-        /// A consistent read brought a lower version than was held when it began.
+        /// A consistent read that followed brought a lower version than was held.
         went_back: bool,
+        /// When it ended.
+        at: Stamp,
     },
     /// The API server's cache lags behind what is held.
     Older,
     /// The source could not say.
     Failed(Arc<E>),
-    /// The reflector said something else meanwhile: readers look again.
+    /// Something else arrived meanwhile: readers look again.
     Again,
 }
 
 impl<E> Clone for Settled<E> {
     fn clone(&self) -> Self {
         match self {
-            Self::Done { went_back } => Self::Done { went_back: *went_back },
+            Self::Done { went_back, at } => Self::Done { went_back: *went_back, at: *at },
             Self::Older => Self::Older,
             Self::Failed(error) => Self::Failed(Arc::clone(error)),
             Self::Again => Self::Again,
@@ -95,8 +104,10 @@ impl<O: Object> Copy<O> {
             known: Known::Nothing,
             at: Timestamp::ZERO,
             source: Source::Watch,
-            ahead: None,
-            changed: 0,
+            arrived: 0,
+            began: 0,
+            followed: false,
+            restored: 0,
             doubted: 0,
             doubted_at: Timestamp::ZERO,
             verified: 0,
@@ -126,8 +137,13 @@ impl<O: Object> Copy<O> {
         self.source
     }
 
+    /// Whether the reflector may not have come as far as what is held.
     pub(super) const fn is_ahead(&self) -> bool {
-        self.ahead.is_some()
+        self.is_known() && !self.followed
+    }
+
+    pub(super) const fn arrived(&self) -> Stamp {
+        self.arrived
     }
 
     pub(super) const fn is_doubtful(&self) -> bool {
@@ -155,16 +171,26 @@ impl<O: Object> Copy<O> {
         self.doubted = moment.stamp;
     }
 
-    /// The watch has delivered every event up to that version. Nothing shows how far a read that found nothing was.
-    pub(super) fn reached(&mut self, order: u64) {
-        if self.object().is_some_and(|held| version(held) <= order) {
-            self.ahead = None;
+    /// From now on, only what is as new as this moment will do, unless what is held is known to be as new as that stamp.
+    pub(super) fn doubt_before(&mut self, stamp: Stamp, moment: Moment) {
+        if self.verified < stamp {
+            self.doubt(moment);
         }
     }
 
-    /// Versions are known to have gone back: what the reflector says next counts.
-    pub(super) const fn went_back(&mut self) {
-        self.ahead = None;
+    /// The watch has delivered every event up to that version. Nothing shows how far a read that found nothing was.
+    pub(super) fn reached(&mut self, version: u64) {
+        self.followed |= self.object().is_some_and(|held| order::version(&**held) <= version);
+    }
+
+    /// Its reflector runs no more: the next one may begin further back.
+    pub(super) const fn unfollow(&mut self) {
+        self.followed = false;
+    }
+
+    /// Versions are known to have gone back: what the reflector says next counts, and what was asked for before does not.
+    pub(super) const fn went_back(&mut self, moment: Moment) {
+        (self.followed, self.restored) = (true, moment.stamp);
     }
 
     /// It was current at that time.
@@ -174,46 +200,81 @@ impl<O: Object> Copy<O> {
         }
     }
 
-    /// A consistent list that began after `listed`, or one that may lag. Returns what it displaced, for the caller to drop
-    /// where no lock is held.
-    pub(super) fn replace(&mut self, object: Option<Arc<O>>, listed: Option<Stamp>, moment: Moment) -> Option<Arc<O>> {
-        let listed = listed.unwrap_or(0);
-        if listed > self.doubted {
-            self.verified = self.verified.max(listed);
+    /// A consistent list that began then, or one that may lag. Returns what it displaced, for the caller to drop where no
+    /// lock is held.
+    pub(super) fn replace(&mut self, object: Option<Arc<O>>, began: Option<Stamp>, moment: Moment) -> Option<Arc<O>> {
+        if let Some(began) = began {
+            self.verified = self.verified.max(began);
         }
-        let fetched_since = self.ahead.is_some_and(|fetched| fetched > listed);
-        if fetched_since {
-            match (self.object(), &object) {
-                (None, None) => {}
-                (Some(held), Some(new)) if version(new) >= version(held) => {}
-                (Some(_), Some(_)) => {
-                    // Older than what was fetched, unless versions went back; the next read will tell.
-                    self.doubt(moment);
-                    return object;
+        let relation = match began {
+            // A reflector tells one thing after another.
+            Some(_) if self.followed => Relation::Follows,
+            Some(began) => self.relation(began, true),
+            None => Relation::Lags,
+        };
+        match self.order(object.as_ref(), relation) {
+            Order::Newer { went_back } => {
+                if went_back {
+                    self.restored = moment.stamp;
                 }
-                _ => self.doubt(moment),
             }
+            Order::Same => {}
+            Order::Older => {
+                // Unless versions went back; the next read will tell.
+                self.doubt(moment);
+                self.followed = false;
+                return object;
+            }
+            Order::Unknown => self.doubt(moment),
         }
-        self.take(object, Source::Watch, moment)
+        self.follow(object, moment)
     }
 
     /// An event of the watch: the object as it is now, or none. Returns what it displaced.
     pub(super) fn set(&mut self, object: Option<Arc<O>>, moment: Moment) -> Option<Arc<O>> {
-        if self.ahead.is_some() {
-            match (self.object(), &object) {
-                // The watch is not yet where the fetch was.
-                (None, None) => return None,
-                (Some(held), Some(new)) if version(new) < version(held) => return object,
-                (Some(_), Some(_)) => {}
-                _ => self.doubt(moment),
-            }
+        let relation = if self.followed { Relation::Follows } else { Relation::Lags };
+        match self.order(object.as_ref(), relation) {
+            Order::Newer { .. } => {}
+            // The watch is not yet where the fetch was.
+            Order::Same | Order::Older => return object,
+            Order::Unknown => self.doubt(moment),
         }
+        self.follow(object, moment)
+    }
+
+    /// How a look that began then stands to what is held.
+    const fn relation(&self, began: Stamp, consistent: bool) -> Relation {
+        if began <= self.restored {
+            Relation::Outdated
+        } else if began <= self.arrived {
+            Relation::Overlaps
+        } else if consistent {
+            Relation::Follows
+        } else {
+            Relation::Lags
+        }
+    }
+
+    fn order(&self, new: Option<&Arc<O>>, relation: Relation) -> Order {
+        if !self.is_known() {
+            return Order::Newer { went_back: false };
+        }
+        order::order(self.object().map(|held| &**held), new.map(|new| &**new), relation)
+    }
+
+    fn follow(&mut self, object: Option<Arc<O>>, moment: Moment) -> Option<Arc<O>> {
+        (self.followed, self.began) = (true, 0);
         self.take(object, Source::Watch, moment)
     }
 
+    fn is_same_state(&self, new: Option<&Arc<O>>) -> bool {
+        matches!((self.object(), new), (Some(held), Some(new)) if order::is_same_state(&**held, &**new))
+    }
+
     fn take(&mut self, object: Option<Arc<O>>, source: Source, moment: Moment) -> Option<Arc<O>> {
-        self.ahead = None;
-        self.changed = moment.stamp;
+        if !self.is_same_state(object.as_ref()) {
+            self.arrived = moment.stamp;
+        }
         (self.at, self.source) = (moment.at, source);
         std::mem::replace(&mut self.known, object.into()).into_object()
     }
@@ -233,38 +294,50 @@ impl<O: Object> Copy<O> {
             Fetched::Failed(error) => return (Settled::Failed(error), None),
         };
         let consistent = kind == ReadKind::Consistent;
-        let undisturbed = self.changed < began;
-        let lower = match (self.object(), &object) {
-            (Some(held), Some(new)) => version(new) < version(held),
-            _ => false,
-        };
-        if undisturbed && lower && !consistent {
-            // The next read asks for the truth.
-            self.doubt(moment);
-            return (Settled::Older, object);
+        let relation = self.relation(began, consistent);
+        match self.order(object.as_ref(), relation) {
+            Order::Newer { went_back } => {
+                if went_back {
+                    self.restored = moment.stamp;
+                }
+                // The watch told that very state, if it did, and goes on from there.
+                self.followed &= self.is_same_state(object.as_ref());
+                self.began = began;
+                let displaced = self.take(object, source, moment);
+                self.verify(consistent, began);
+                (Settled::Done { went_back, at: moment.stamp }, displaced)
+            }
+            Order::Same => {
+                // One absence is like another: it may have been there between the two.
+                if object.is_none() {
+                    self.arrived = moment.stamp;
+                }
+                (self.at, self.source) = (moment.at, source);
+                self.verify(consistent, began);
+                (Settled::Done { went_back: false, at: moment.stamp }, object)
+            }
+            Order::Older if relation == Relation::Lags => {
+                // The next read asks for the truth.
+                self.doubt(moment);
+                (Settled::Older, object)
+            }
+            Order::Older => {
+                // What is held came after what this saw.
+                self.verify(consistent, began);
+                (Settled::Again, object)
+            }
+            Order::Unknown => {
+                if consistent || relation == Relation::Lags {
+                    self.doubt(moment);
+                }
+                let began_later = consistent && relation == Relation::Overlaps && !self.followed && began > self.began;
+                if !began_later {
+                    return (Settled::Again, object);
+                }
+                self.began = began;
+                (Settled::Again, self.take(object, source, moment))
+            }
         }
-        if undisturbed || matches!((self.object(), &object), (Some(held), Some(new)) if version(new) > version(held)) {
-            let changed = self.changed;
-            let displaced = self.take(object, source, moment);
-            (self.changed, self.ahead) = (changed, Some(moment.stamp));
-            self.verify(consistent, began);
-            return (Settled::Done { went_back: lower && undisturbed }, displaced);
-        }
-        let same = match (self.object(), &object) {
-            (Some(held), Some(new)) => version(new) == version(held),
-            (held, new) => held.is_none() && new.is_none(),
-        };
-        if self.object().is_some() == object.is_some() {
-            // The reflector has brought what is at least as new.
-            self.verify(consistent, began);
-        } else if consistent {
-            self.doubt(moment);
-        }
-        if same {
-            (self.at, self.source) = (moment.at, source);
-            return (Settled::Done { went_back: false }, object);
-        }
-        (Settled::Again, object)
     }
 
     fn verify(&mut self, consistent: bool, began: Stamp) {
@@ -277,10 +350,6 @@ impl<O: Object> Copy<O> {
     pub(super) fn clear(&mut self) -> Option<Arc<O>> {
         std::mem::replace(&mut self.known, Known::Nothing).into_object()
     }
-}
-
-fn version<O: Object>(object: &Arc<O>) -> u64 {
-    resource_version_order(object.resource_version())
 }
 
 #[cfg(test)]

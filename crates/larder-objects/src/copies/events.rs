@@ -53,28 +53,31 @@ where
                 ReflectorEvent::Replace(object, read) => {
                     let began = (read == ReadKind::Consistent).then_some(link.listed);
                     after.objects.extend(copy.replace(object, began, moment));
+                    if self.options.first_read_at_least_as_new {
+                        copy.doubt_before(item.born, moment);
+                    }
                     link.synced = true;
                     link.recover(after);
                 }
                 ReflectorEvent::Set(object) => {
                     after.objects.extend(copy.set(Some(object), moment));
-                    link.synced = true;
                     link.recover(after);
                 }
                 ReflectorEvent::Delete => {
                     after.objects.extend(copy.set(None, moment));
-                    link.synced = true;
                     link.recover(after);
                 }
                 ReflectorEvent::Confirm(ago) => confirm(copy, link, (base, before(moment.at, ago)), after),
                 ReflectorEvent::Bookmark { version } => {
+                    // One that resumed has nothing new to tell; one that has told nothing at all cannot confirm it.
+                    link.synced |= copy.is_known();
                     copy.reached(resource_version_order(&version));
                     confirm(copy, link, (base, moment.at), after);
                 }
                 ReflectorEvent::Failed(error) => link.fail(error, moment.at, after),
                 ReflectorEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    copy.went_back();
+                    copy.went_back(moment);
                 }
             }
             self.told(key, item, after);
@@ -97,9 +100,8 @@ fn confirm<O: crate::Object, E, H>(
     (base, at): (Timestamp, Timestamp),
     after: &mut After<O, E, H>,
 ) {
-    // One that resumed has nothing new to tell; one that has told nothing at all cannot confirm it.
-    if copy.is_known() {
-        link.synced = true;
+    // A sign of life of one that has told nothing yet shows nothing.
+    if link.synced {
         link.recover(after);
         link.pulse.beat(base, at);
         copy.pulse(at);

@@ -146,6 +146,11 @@ impl<E, H> Link<E, H> {
         after.handles.extend(self.handle);
     }
 
+    /// Whether it has been silent since its start for longer than readers wait for it.
+    pub(super) fn is_late(&self, now: Timestamp) -> bool {
+        !self.synced && now >= self.started + PATIENCE
+    }
+
     /// Whether it has failed for longer than that.
     pub(super) fn fails_for_longer_than(&self, time: Duration, now: Timestamp) -> bool {
         self.failing.as_ref().is_some_and(|failing| now > failing.since + time)
@@ -312,7 +317,8 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             (Some(failing), None) if !copy.is_known() => Verdict::Fail(Arc::clone(&failing.error)),
             (Some(_), None) if link.synced && copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
             (Some(failing), None) => Verdict::Stale(StaleReason::FetchFailed { class: failing.error.class() }),
-            (None, Some(_)) if !link.synced && now >= link.started + PATIENCE => Verdict::Fetch(copy.next_read()),
+            (None, Some(polling)) if !link.synced && known && within(polling.ttl) => Verdict::Fresh,
+            (None, Some(_)) if link.is_late(now) => Verdict::Fetch(copy.next_read()),
             (None, _) if !link.synced => Verdict::Wait,
             (None, _) if !known => Verdict::Fetch(ReadKind::Consistent),
             (None, Some(polling)) if !within(polling.bound()) => Verdict::Fetch(copy.next_read()),
@@ -400,6 +406,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             {
                 self.copy.pulse(at);
             }
+            self.copy.unfollow();
             link.end(after);
         }
     }

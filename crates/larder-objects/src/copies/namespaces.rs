@@ -274,6 +274,9 @@ where
                         item.unlink(Watch::Namespace, self.base, after);
                         let object = by_name.remove(key.name());
                         after.objects.extend(item.copy.replace(object, began, moment));
+                        if self.options.first_read_at_least_as_new {
+                            item.copy.doubt_before(item.born, moment);
+                        }
                     }
                     after.objects.extend(by_name.into_values());
                     link.synced = true;
@@ -303,7 +306,7 @@ where
                 NamespaceEvent::Failed(error) => link.fail(error, moment.at, after),
                 NamespaceEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.went_back());
+                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.went_back(moment));
                 }
             }
             if link.is_healthy() {
@@ -351,6 +354,7 @@ where
                     if let Some(at) = at {
                         item.copy.pulse(at);
                     }
+                    item.copy.unfollow();
                     (item.watch, item.polled) = (Watch::Off, None);
                     after.wakers.extend(item.wake_all());
                     self.publish(key, item, None, after);

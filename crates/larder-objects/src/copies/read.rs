@@ -196,7 +196,9 @@ where
             let read = (kind, self.fetch.source(kind));
             let (settled, displaced) = item.copy.fetched(fetched, read, began, moment);
             after.objects.extend(displaced);
-            if matches!(settled, Settled::Done { went_back: true }) {
+            // Those who wait for a reflector that is silent need not any more.
+            after.wakers.extend(item.wake_all());
+            if matches!(settled, Settled::Done { went_back: true, .. }) {
                 count(&self.counts.went_back);
             }
             if matches!(item.watch, Watch::Held) && !item.copy.object().is_some_and(|object| object.is_immutable()) {
@@ -225,6 +227,8 @@ where
             };
             let reason = match settled {
                 Settled::Again => return None,
+                // What has come since is not known to be as new.
+                Settled::Done { at, .. } if item.copy.arrived() > at && item.copy.is_doubtful() => return None,
                 Settled::Done { .. } => None,
                 Settled::Older => Some(StaleReason::OlderVersion),
                 Settled::Failed(source) => {

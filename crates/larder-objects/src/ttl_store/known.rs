@@ -2,10 +2,8 @@
 //! concurrency.
 
 use crate::fetched::Fetched;
-use crate::{
-    FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Source, StaleReason,
-    resource_version_order,
-};
+use crate::order::{Order, Relation, order};
+use crate::{FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Source, StaleReason};
 use larder_clock::Timestamp;
 use std::sync::Arc;
 
@@ -82,11 +80,11 @@ impl<O: Object> Known<O> {
         (Outcome::Confirmed, std::mem::replace(self, next))
     }
 
+    /// Fetches of one generation run one after another, and a refresh may lag. The kubelet replaces whatever it does not
+    /// know to be newer, an object by an absence too.
     fn is_newer_than(&self, fetched: &O) -> bool {
         match self {
-            Self::Object { object, .. } => {
-                resource_version_order(fetched.resource_version()) < resource_version_order(object.resource_version())
-            }
+            Self::Object { object, .. } => order(Some(&**object), Some(fetched), Relation::Lags) == Order::Older,
             Self::Nothing | Self::Absent(_) => false,
         }
     }

@@ -282,11 +282,51 @@ fn rule_4_a_reflector_that_does_not_sync_is_backed_by_a_fetch() {
     world.advance(1);
     world.source.answer_at_once(Some(Ok(doc(1))));
     assert_eq!(world.get("name").fresh(), 1);
-    // The one that waits has a deadline of its own, or hears from the reflector.
-    assert_eq!(world.waiting(), [early]);
-    world.source.sink().failed(Arc::new(UNAVAILABLE));
-    assert_eq!(world.run()[&early].fresh(), 1);
     assert_eq!(world.source.reads(), [Consistent]);
+    assert!(world.waiting().is_empty(), "{early} was answered with the other");
+}
+
+#[test]
+fn rule_4_readers_that_wait_for_a_silent_reflector_are_answered_by_the_fetch_of_another() {
+    // Its own reflector, and that of its namespace.
+    for in_namespace in [false, true] {
+        let mut world = if in_namespace { namespace(3) } else { world() };
+        let name = if in_namespace { "a" } else { "name" };
+        world.store.set_mounted("ns", name);
+        let first = [world.begin("ns", name), world.begin("ns", name)];
+        assert!(world.run().is_empty());
+        world.advance(10);
+        let second = world.begin("ns", name);
+        assert!(world.run().is_empty());
+        let fetch = world.source.open();
+        world.source.complete(fetch[0], Ok(doc(1)));
+        let answers = world.run();
+        assert!(first.iter().chain([&second]).all(|reader| answers[reader].fresh() == 1), "{answers:?}");
+        assert_eq!(world.source.reads(), [Consistent]);
+        // What was fetched is good for its TTL.
+        world.advance(19);
+        assert_eq!(world.get(name).fresh(), 1);
+        world.advance(1);
+        assert_eq!(world.try_get(name), None);
+        assert_eq!(world.source.reads(), [Consistent, ApiServerCache]);
+    }
+}
+
+#[test]
+fn rule_4_a_reader_that_waits_alone_is_backed_by_a_fetch_when_it_is_polled_and_woken_once_a_minute() {
+    let mut world = world();
+    world.store.set_mounted("ns", "name");
+    let reader = world.begin("ns", "name");
+    assert!(world.run().is_empty());
+    world.source.answer_at_once(Some(Ok(doc(1))));
+    for seconds in [9, 1] {
+        world.store.stop_idle();
+        assert!(world.run().is_empty());
+        assert!(world.source.reads().is_empty());
+        world.advance(seconds);
+    }
+    world.store.stop_idle();
+    assert_eq!(world.run()[&reader].fresh(), 1);
 }
 
 #[test]

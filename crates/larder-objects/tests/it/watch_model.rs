@@ -94,13 +94,20 @@ struct Item {
     source: ReadFrom,
     /// Since when what is known is in doubt, and from which step on.
     doubt: Option<(Timestamp, usize)>,
-    /// The step at which a read brought what is known, until the reflector has come as far.
-    ahead: Option<usize>,
+    /// Whether the reflector that runs told what is known, or has come as far.
+    followed: bool,
+    /// When what is known had first arrived, and when the reflector's list began.
+    arrived: usize,
     listed: usize,
+    /// When versions went back.
+    restored: usize,
+    /// Whether anything has shown what is there since the first reference.
+    verified: bool,
     accessed: Option<Timestamp>,
 }
 
 struct Model {
+    /// Grows with everything that happens.
     step: usize,
     now: Timestamp,
     items: BTreeMap<&'static str, Item>,
@@ -117,14 +124,28 @@ fn version(doc: &Doc) -> u64 {
     doc.version.parse().unwrap()
 }
 
+fn is_synced(how: &mut How) {
+    if let How::Watched { synced, .. } = how {
+        *synced = true;
+    }
+}
+
 impl Item {
     fn doubted(&mut self, now: Timestamp, step: usize) {
         let since = self.doubt.map_or(now, |(since, _)| since);
         self.doubt = Some((since, step));
     }
 
-    fn learn(&mut self, known: Option<Arc<Doc>>, at: Timestamp) {
-        (self.known, self.at, self.source, self.ahead) = (Some(known), at, ReadFrom::Watch, None);
+    fn is_same(&self, new: Option<&Arc<Doc>>) -> bool {
+        let held = self.known.as_ref().and_then(Option::as_ref);
+        held.zip(new).is_some_and(|(held, new)| (&held.version, &held.uid) == (&new.version, &new.uid))
+    }
+
+    fn learn(&mut self, known: Option<Arc<Doc>>, at: Timestamp, step: usize) {
+        if !self.is_same(known.as_ref()) {
+            self.arrived = step;
+        }
+        (self.known, self.at, self.source, self.followed) = (Some(known), at, ReadFrom::Watch, true);
     }
 }
 
@@ -142,7 +163,13 @@ impl Model {
         }
     }
 
+    fn tick(&mut self) -> usize {
+        self.step += 1;
+        self.step
+    }
+
     fn reflect(&mut self, name: &'static str) {
+        self.tick();
         let item = self.items.get_mut(name).unwrap();
         let resume = item.known.as_ref().and_then(|known| Some(known.as_ref()?.version.clone()));
         item.how = How::Watched { reflector: self.reflectors.len(), synced: false, failing: None };
@@ -170,8 +197,11 @@ impl Model {
             at: Timestamp::ZERO,
             source: ReadFrom::Watch,
             doubt: None,
-            ahead: None,
+            followed: false,
+            arrived: 0,
             listed: 0,
+            restored: 0,
+            verified: false,
             accessed: None,
         };
         self.items.insert(name, item);
@@ -209,36 +239,64 @@ impl Model {
             }
             Say::WentBack => {
                 self.went_back += 1;
-                item.ahead = None;
+                (item.followed, item.restored) = (true, step);
                 false
             }
             Say::Confirm | Say::Bookmark(_) => {
-                if let (Say::Bookmark(reached), Some(Some(held))) = (say, &item.known)
-                    && version(held) <= *reached
-                {
-                    item.ahead = None;
+                if let (Say::Bookmark(reached), Some(known)) = (say, &item.known) {
+                    item.followed |= known.as_ref().is_some_and(|held| version(held) <= *reached);
+                    is_synced(&mut item.how);
                 }
-                if item.known.is_some() && now > item.at {
+                let shows_life = matches!(item.how, How::Watched { synced: true, .. });
+                if shows_life && item.known.is_some() && now > item.at {
                     (item.at, item.source) = (now, ReadFrom::Watch);
                 }
-                item.known.is_some()
+                shows_life
             }
             Say::Replace(object, read) => {
-                let listed = if *read == ReadKind::Consistent { item.listed } else { 0 };
-                if item.doubt.is_some_and(|(_, doubted)| doubted < listed) {
-                    item.doubt = None;
+                let consistent = *read == ReadKind::Consistent;
+                if consistent {
+                    item.verified = true;
+                    item.doubt = item.doubt.filter(|(_, doubted)| *doubted > item.listed);
                 }
-                let read_since = item.ahead.is_some_and(|read| read > listed);
-                let held = item.known.clone().flatten();
-                match (held, object) {
-                    (Some(held), Some(new)) if read_since && version(new) < version(&held) => item.doubted(now, step),
-                    (held, new) => {
-                        if read_since && held.is_some() != new.is_some() {
-                            item.doubted(now, step);
+                let outdated = consistent && item.listed <= item.restored;
+                let later = consistent && (item.followed || (item.listed > item.arrived && !outdated));
+                let known = item.known.clone();
+                let is_taken = match (known, object) {
+                    (None, _) | (Some(None), None) => true,
+                    (Some(Some(held)), Some(new)) if later => {
+                        if version(new) < version(&held) {
+                            item.restored = step;
                         }
-                        item.learn(new.clone(), now);
+                        true
                     }
+                    _ if later => true,
+                    (Some(Some(held)), Some(new))
+                        if outdated && (&held.version, &held.uid) != (&new.version, &new.uid) =>
+                    {
+                        item.doubted(now, step);
+                        true
+                    }
+                    (Some(Some(held)), Some(new)) if consistent && held.uid != new.uid => {
+                        item.doubted(now, step);
+                        true
+                    }
+                    (Some(Some(held)), Some(new)) => version(new) >= version(&held),
+                    (Some(None), Some(_)) | (Some(Some(_)), None) => {
+                        item.doubted(now, step);
+                        true
+                    }
+                };
+                if is_taken {
+                    item.learn(object.clone(), now, step);
+                } else {
+                    item.doubted(now, step);
+                    item.followed = false;
                 }
+                if !item.verified {
+                    item.doubted(now, step);
+                }
+                is_synced(&mut item.how);
                 true
             }
             Say::Set(_) | Say::Delete => {
@@ -246,22 +304,22 @@ impl Model {
                     Say::Set(new) => Some(Arc::clone(new)),
                     _ => None,
                 };
-                let held = item.known.clone().flatten();
-                match (held, &new) {
-                    (Some(held), Some(new)) if item.ahead.is_some() && version(new) < version(&held) => {}
-                    (None, None) if item.ahead.is_some() => {}
-                    (held, _) => {
-                        if item.ahead.is_some() && held.is_some() != new.is_some() {
-                            item.doubted(now, step);
-                        }
-                        item.learn(new, now);
+                match (item.known.clone(), &new) {
+                    _ if item.followed => item.learn(new, now, step),
+                    (None, _) => item.learn(new, now, step),
+                    (Some(Some(held)), Some(doc)) if version(doc) < version(&held) => {}
+                    (Some(Some(_)), Some(_)) => item.learn(new, now, step),
+                    (Some(None), None) => {}
+                    (Some(None), Some(_)) | (Some(Some(_)), None) => {
+                        item.doubted(now, step);
+                        item.learn(new, now, step);
                     }
                 }
                 true
             }
         };
-        if let (true, How::Watched { synced, failing, .. }) = (told, &mut item.how) {
-            (*synced, *failing) = (true, None);
+        if let (true, How::Watched { failing, .. }) = (told, &mut item.how) {
+            *failing = None;
         }
     }
 
@@ -314,7 +372,7 @@ impl Model {
     /// A read of the store's own.
     fn ask(&mut self, name: &'static str, since: Timestamp) -> Answer {
         self.reads += 1;
-        let (now, step) = (self.now, self.step);
+        let (now, step) = (self.now, self.tick());
         let item = self.items.get_mut(name).unwrap();
         let new = match self.outcome.clone() {
             Ok(doc) => Some(doc),
@@ -325,10 +383,12 @@ impl Model {
             && version(new) < version(held)
         {
             self.went_back += 1;
+            item.restored = step;
         }
         let immutable = new.as_ref().is_some_and(|doc| doc.immutable);
-        item.learn(new, now);
-        (item.source, item.ahead, item.doubt) = (ReadFrom::LiveRead, Some(step), None);
+        let followed = item.followed && item.is_same(new.as_ref());
+        item.learn(new, now, step);
+        (item.source, item.followed, item.doubt, item.verified) = (ReadFrom::LiveRead, followed, None, true);
         if matches!(item.how, How::Held) && !immutable {
             item.how = How::Idle;
         }
@@ -341,6 +401,7 @@ impl Model {
         let item = self.items.get_mut(name).unwrap();
         if item.known.as_ref().is_some_and(|known| known.as_ref().is_some_and(|doc| doc.immutable)) {
             let how = std::mem::replace(&mut item.how, How::Held);
+            item.followed &= !matches!(how, How::Watched { .. });
             self.stop(&how);
         }
     }
@@ -350,6 +411,7 @@ impl Model {
         for item in self.items.values_mut() {
             let idle = item.accessed.is_none_or(|at| self.now > at + MAX_IDLE);
             if idle && matches!(item.how, How::Watched { synced: true, .. }) {
+                item.followed = false;
                 stopped.push(std::mem::replace(&mut item.how, How::Idle));
             }
         }
@@ -419,7 +481,7 @@ proptest! {
         world.source.answer_at_once(Some(Err(Failure::NotFound)));
         for (step, op) in ops.into_iter().enumerate() {
             let told = format!("step {step}, {op:?}");
-            model.step = step + 1;
+            model.tick();
             match op {
                 Op::Begin(name) => {
                     model.waiting.insert(world.begin("ns", name), (name, true));

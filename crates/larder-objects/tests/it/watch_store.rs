@@ -462,6 +462,115 @@ fn lesson_5_a_read_that_fails_answers_with_what_is_known_and_the_next_one_asks_a
 }
 
 #[test]
+fn an_older_read_that_ends_last_does_not_replace_a_newer_one() {
+    let same = |version| Ok(doc(version));
+    let other = |version, uid: &str| Ok(immutable(version, uid));
+    let gone = || Err(Failure::NotFound);
+    // What the watch has, what the second read brings first, and then the first one; how often it is asked after that.
+    let table = [
+        (Some(doc(1)), same(5), same(1), 5, 0),
+        (Some(doc(1)), same(5), gone(), 5, 1),
+        (Some(doc(1)), gone(), same(1), 0, 1),
+        (Some(immutable(1, "first")), other(5, "second"), other(1, "first"), 5, 1),
+        (None, same(5), gone(), 5, 1),
+    ];
+    for (listed, newer, older, version, asks) in table {
+        let mut world = world();
+        world.source.sink().replace(listed, ReadKind::Consistent);
+        world.get("name");
+        world.store.add_reference("ns", "name", "pod-2");
+        let first = world.begin("ns", "name");
+        world.run();
+        world.store.add_reference("ns", "name", "pod-3");
+        let second = world.begin("ns", "name");
+        world.run();
+        assert_eq!(world.source.open(), [0, 1]);
+        world.source.complete(1, newer.clone());
+        assert_eq!(world.run()[&second].fresh(), version);
+        world.source.complete(0, older);
+        let mut answers = world.run();
+        assert_eq!(world.source.open().len(), asks);
+        if asks > 0 {
+            world.source.complete(2, newer);
+            answers = world.run();
+        }
+        assert_eq!((answers[&first].fresh(), world.get("name").fresh()), (version, version));
+        assert_eq!(world.store.stats().versions_went_back, 0);
+    }
+}
+
+#[test]
+fn a_sign_of_life_does_not_let_a_watch_that_lags_replace_what_was_read() {
+    let mut world = synced();
+    let sink = world.source.sink();
+    world.store.add_reference("ns", "name", "pod-2");
+    world.source.answer_at_once(Some(Ok(doc(7))));
+    assert_eq!(world.get("name").fresh(), 7);
+    // A PING is answered; the watch is opened again; a bookmark from before the read.
+    sink.confirm();
+    sink.failed(Arc::new(UNAVAILABLE));
+    sink.confirm();
+    sink.bookmark("6");
+    sink.set(doc(5));
+    assert_eq!(world.get("name").fresh(), 7);
+    // It has come as far: what it tells from here on is newer.
+    sink.bookmark("7");
+    sink.set(doc(6));
+    assert_eq!((world.get("name").fresh(), world.source.reads().len()), (6, 1));
+
+    // An absence has no version: a list that began later is believed, and nothing else.
+    let mut world = synced();
+    let sink = world.source.sink();
+    world.store.add_reference("ns", "name", "pod-2");
+    world.source.answer_at_once(Some(Err(Failure::NotFound)));
+    assert_eq!(world.get("name").fresh(), 0);
+    sink.bookmark("9");
+    sink.set(doc(2));
+    assert_eq!((world.get("name").fresh(), world.source.reads().len()), (0, 2));
+    sink.listing();
+    sink.replace(Some(doc(3)), ReadKind::Consistent);
+    assert_eq!((world.get("name").fresh(), world.source.reads().len()), (3, 2));
+}
+
+#[test]
+fn a_list_that_may_lag_is_no_proof() {
+    // A first list, and one after the object was idle while a pod came.
+    let mut world = world();
+    world.source.sink().replace(Some(doc(1)), ReadKind::ApiServerCache);
+    world.source.answer_at_once(Some(Ok(doc(4))));
+    assert_eq!((world.get("name").fresh(), world.source.reads().len()), (4, 1));
+    world.advance(90);
+    world.store.stop_idle();
+    world.store.add_reference("ns", "name", "pod-2");
+    assert_eq!(world.try_get("name"), None);
+    let sink = world.source.sink();
+    sink.listing();
+    sink.replace(Some(doc(4)), ReadKind::ApiServerCache);
+    world.source.answer_at_once(Some(Ok(doc(9))));
+    assert_eq!((world.get("name").fresh(), world.source.reads().len()), (9, 2));
+    // Nor does it take back what is known.
+    world.advance(90);
+    world.store.stop_idle();
+    assert_eq!(world.try_get("name"), None);
+    world.source.sink().replace(Some(doc(8)), ReadKind::ApiServerCache);
+    world.source.sink().set(doc(8));
+    assert_eq!((world.get("name").fresh(), world.source.reads().len()), (9, 3));
+}
+
+#[test]
+fn neither_an_event_nor_a_sign_of_life_stands_for_the_first_list() {
+    let mut world = world();
+    let sink = world.source.sink();
+    sink.set(doc(1));
+    sink.confirm();
+    assert_eq!(world.try_get("name"), None);
+    // A watch that was opened from a version has told all since then at its first bookmark.
+    sink.bookmark("1");
+    world.source.answer_at_once(Some(Ok(doc(1))));
+    assert_eq!(world.get("name").fresh(), 1);
+}
+
+#[test]
 fn lesson_5_where_a_read_and_the_watch_disagree_the_next_read_asks() {
     // What the watch has, what it says while the read is under way, what the read brings.
     let mut world = synced();

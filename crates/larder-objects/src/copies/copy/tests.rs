@@ -2,12 +2,16 @@
 
 use super::*;
 
-/// An object that is nothing but its version.
-pub(in crate::copies) struct Doc(String);
+/// An object that is nothing but its version and its UID.
+pub(in crate::copies) struct Doc(String, &'static str);
 
 impl Object for Doc {
     fn resource_version(&self) -> &str {
         &self.0
+    }
+
+    fn uid(&self) -> &str {
+        self.1
     }
 }
 
@@ -26,7 +30,15 @@ impl crate::FetchError for Failure {
 }
 
 pub(in crate::copies) fn doc(version: u64) -> Arc<Doc> {
-    Arc::new(Doc(version.to_string()))
+    of_uid(version, "u")
+}
+
+fn of_uid(version: u64, uid: &'static str) -> Arc<Doc> {
+    Arc::new(Doc(version.to_string(), uid))
+}
+
+fn version(doc: &Arc<Doc>) -> u64 {
+    order::version(&**doc)
 }
 
 pub(in crate::copies) fn at(nanos: i128) -> Timestamp {
@@ -53,7 +65,7 @@ fn state(copy: &Copy<Doc>) -> State {
 fn ahead(held: Option<u64>) -> Copy<Doc> {
     let mut copy = Copy::new();
     let (settled, _) = copy.fetched(held.map(doc).ok_or(Failure::NotFound), LIVE, 4, moment(5));
-    assert!(matches!(settled, Settled::Done { went_back: false }));
+    assert!(matches!(settled, Settled::Done { went_back: false, at: 5 }));
     assert_eq!(state(&copy), (held, true, false, at(5), Source::LiveRead));
     copy
 }
@@ -101,8 +113,8 @@ fn a_list_from_before_a_fetch_ended_is_weighed_against_it() {
         };
         assert_eq!(state(&copy), expected, "{held:?} {new:?}");
 
-        // One that began no sooner than that is believed, as is one with no fetch to compare it with.
-        let later = [(ahead(held), 5), (ahead(held), 6), (reflected(held, 5), 4)];
+        // One that began later is believed, as is one with no fetch to compare it with.
+        let later = [(ahead(held), 6), (ahead(held), 7), (reflected(held, 5), 4)];
         for (mut copy, listed) in later {
             let out = copy.replace(new.map(doc), Some(listed), moment(9));
             assert_eq!(out.as_ref().map(version), held);
@@ -113,7 +125,7 @@ fn a_list_from_before_a_fetch_ended_is_weighed_against_it() {
 
 #[test]
 fn a_list_clears_doubts_from_before_it_began() {
-    for (listed, doubtful) in [(6, true), (7, true), (8, false)] {
+    for (listed, doubtful) in [(6, true), (7, false), (8, false)] {
         let mut copy = reflected(Some(1), 5);
         copy.doubt(moment(7));
         copy.replace(Some(doc(1)), Some(listed), moment(9));
@@ -147,7 +159,7 @@ fn an_event_of_a_watch_that_may_be_behind_a_fetch_is_weighed_against_it() {
         if held.is_none() {
             // A read that found nothing has no version: only a list ends its precedence, or a restore.
             assert!(caught_up.is_ahead());
-            caught_up.went_back();
+            caught_up.went_back(moment(6));
         }
         for mut copy in [caught_up, reflected(held, 5)] {
             copy.set(new.map(doc), moment(9));
@@ -185,9 +197,9 @@ fn a_fetch_is_weighed_against_what_a_reflector_told_meanwhile() {
         (before, Some(5), Some(4), LIVE, TakeBack, none),
         (before, Some(5), Some(5), LIVE, Take, none),
         (before, Some(5), Some(6), LIVE, Take, none),
-        (before, None, None, CACHE, Take, old),
-        (before, None, Some(1), CACHE, Take, old),
-        (before, Some(5), None, CACHE, Take, old),
+        (before, None, None, CACHE, Confirm, old),
+        (before, None, Some(1), CACHE, Again, new),
+        (before, Some(5), None, CACHE, Again, new),
         (before, Some(5), Some(4), CACHE, Older, new),
         (before, Some(5), Some(5), CACHE, Take, old),
         (before, Some(5), Some(6), CACHE, Take, old),
@@ -211,14 +223,14 @@ fn a_fetch_is_weighed_against_what_a_reflector_told_meanwhile() {
             copy.doubt(moment(3));
             let (settled, out) = copy.fetched(brought.map(doc).ok_or(Failure::NotFound), read, 5, moment(9));
             let is_as_expected = match did {
-                Take | Confirm => matches!(settled, Settled::Done { went_back: false }),
-                TakeBack => matches!(settled, Settled::Done { went_back: true }),
+                Take | Confirm => matches!(settled, Settled::Done { went_back: false, at: 9 }),
+                TakeBack => matches!(settled, Settled::Done { went_back: true, at: 9 }),
                 Older => matches!(settled, Settled::Older),
                 Again => matches!(settled, Settled::Again),
             };
             assert!(is_as_expected, "{case}: {settled:?}");
             let (object, ahead, out_of) = match did {
-                Take | TakeBack => (brought, true, held),
+                Take | TakeBack => (brought, brought.is_none() || brought != held, held),
                 Confirm | Older | Again => (held, false, brought),
             };
             assert_eq!(out.as_ref().map(version), out_of, "{case}");
@@ -265,4 +277,111 @@ fn a_pulse_confirms_what_is_known_if_it_is_later() {
         copy.pulse(at(pulse));
         assert_eq!((copy.at(), copy.source()), (at(confirmed.0), confirmed.1));
     }
+}
+
+#[test]
+fn a_fetch_is_weighed_against_another_that_ended_before_it() {
+    use Did::{Again, Confirm, Older, Take, TakeBack};
+    // The other one was consistent, from 4 to 7; a doubt from 3 and another from 5 remain as far as they do.
+    let held = Some((5, "u"));
+    let (before, within, after) = (3, 6, 8);
+    // When it began, what is held, what it brings: what came of it, what is held then, since when that is in doubt.
+    let table = [
+        (within, None, None, LIVE, Confirm, None, None),
+        (within, None, Some((1, "u")), LIVE, Again, Some((1, "u")), Some(9)),
+        (within, held, None, LIVE, Again, None, Some(9)),
+        (within, held, Some((4, "u")), LIVE, Again, held, None),
+        (within, held, Some((5, "u")), LIVE, Confirm, held, None),
+        (within, held, Some((6, "u")), LIVE, Take, Some((6, "u")), None),
+        // Deleted, and created again: what began later is believed until it has been asked.
+        (within, held, Some((4, "other")), LIVE, Again, Some((4, "other")), Some(9)),
+        (within, held, Some((6, "other")), LIVE, Again, Some((6, "other")), Some(9)),
+        (before, None, None, LIVE, Confirm, None, Some(5)),
+        (before, None, Some((1, "u")), LIVE, Again, None, Some(9)),
+        (before, held, None, LIVE, Again, held, Some(9)),
+        (before, held, Some((4, "u")), LIVE, Again, held, Some(5)),
+        (before, held, Some((6, "u")), LIVE, Take, Some((6, "u")), Some(5)),
+        (before, held, Some((4, "other")), LIVE, Again, held, Some(9)),
+        (before, held, Some((6, "other")), LIVE, Again, held, Some(9)),
+        (after, None, Some((1, "u")), LIVE, Take, Some((1, "u")), None),
+        (after, held, None, LIVE, Take, None, None),
+        (after, held, Some((4, "u")), LIVE, TakeBack, Some((4, "u")), None),
+        (after, held, Some((4, "other")), LIVE, TakeBack, Some((4, "other")), None),
+        (after, held, Some((6, "other")), LIVE, Take, Some((6, "other")), None),
+        (within, held, Some((4, "u")), CACHE, Again, held, Some(5)),
+        (within, held, Some((6, "u")), CACHE, Take, Some((6, "u")), Some(5)),
+        (within, held, Some((6, "other")), CACHE, Again, held, Some(5)),
+        (within, held, None, CACHE, Again, held, Some(5)),
+        (after, held, Some((4, "u")), CACHE, Older, held, Some(9)),
+        (after, held, Some((5, "u")), CACHE, Take, held, Some(5)),
+        (after, held, None, CACHE, Again, held, Some(9)),
+    ];
+    let made = |object: Option<(u64, &'static str)>| object.map(|(version, uid)| of_uid(version, uid));
+    for (began, first, second, read, did, kept, doubt) in table {
+        let case = format!("{began} {first:?} {second:?} {read:?}");
+        let mut copy = Copy::new();
+        let (settled, _) = copy.fetched(made(first).ok_or(Failure::NotFound), LIVE, 4, moment(7));
+        assert!(matches!(settled, Settled::Done { went_back: false, .. }));
+        copy.doubt(moment(3));
+        copy.doubt(moment(5));
+        let (settled, _) = copy.fetched(made(second).ok_or(Failure::NotFound), read, began, moment(9));
+        let is_as_expected = match did {
+            Take | Confirm => matches!(settled, Settled::Done { went_back: false, .. }),
+            TakeBack => matches!(settled, Settled::Done { went_back: true, .. }),
+            Older => matches!(settled, Settled::Older),
+            Again => matches!(settled, Settled::Again),
+        };
+        assert!(is_as_expected, "{case}: {settled:?}");
+        assert_eq!(copy.object().map(|doc| (version(doc), doc.1)), kept, "{case}");
+        assert_eq!(copy.is_doubtful().then_some(copy.doubted()), doubt, "{case}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_before_versions_went_back_is_asked_again() {
+    let live = |copy: &mut Copy<Doc>, brings: u64, began, ended| {
+        copy.fetched(Ok::<_, Failure>(doc(brings)), LIVE, began, moment(ended)).0
+    };
+    let mut copy = Copy::new();
+    live(&mut copy, 9, 1, 2);
+    // One that began later sees that versions went back; one from before that arrives after it.
+    assert!(matches!(live(&mut copy, 3, 4, 5), Settled::Done { went_back: true, .. }));
+    assert!(matches!(live(&mut copy, 9, 3, 6), Settled::Again));
+    assert_eq!((copy.object().map(version), copy.is_doubtful()), (Some(3), true));
+    assert!(matches!(live(&mut copy, 4, 7, 8), Settled::Done { went_back: false, .. }));
+    assert!(!copy.is_doubtful());
+    // So it is where the reflector says so, or its list.
+    copy.went_back(moment(10));
+    assert!(matches!(live(&mut copy, 9, 9, 11), Settled::Again));
+    copy.replace(Some(doc(1)), Some(12), moment(13));
+    assert!(matches!(live(&mut copy, 9, 12, 14), Settled::Again));
+    assert_eq!(copy.object().map(version), Some(1));
+}
+
+#[test]
+fn a_list_that_may_lag_proves_nothing() {
+    let mut copy = reflected(Some(5), 4);
+    copy.doubt(moment(6));
+    // Of the reflector that runs, or of the next one.
+    for unfollowed in [false, true] {
+        if unfollowed {
+            copy.unfollow();
+        }
+        assert_eq!(copy.replace(Some(doc(3)), None, moment(7)).as_ref().map(version), Some(3));
+        assert_eq!((copy.object().map(version), copy.is_ahead(), copy.is_doubtful()), (Some(5), true, true));
+    }
+    // Nor does one that does not lag, as far as versions tell.
+    copy.replace(Some(doc(6)), None, moment(8));
+    assert_eq!((copy.object().map(version), copy.is_ahead(), copy.is_doubtful()), (Some(6), false, true));
+    copy.replace(None, None, moment(9));
+    assert_eq!((copy.object().map(version), copy.doubted()), (None, 9));
+}
+
+#[test]
+fn what_is_held_may_have_to_be_as_new_as_a_stamp() {
+    let mut copy = ahead(Some(1));
+    copy.doubt_before(4, moment(6));
+    assert!(!copy.is_doubtful());
+    copy.doubt_before(5, moment(6));
+    assert_eq!((copy.is_doubtful(), copy.doubted()), (true, 6));
 }
