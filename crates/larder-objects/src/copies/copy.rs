@@ -308,9 +308,10 @@ impl<O: Object> Copy<O> {
                 (Settled::Done { went_back, at: moment.stamp }, displaced)
             }
             Order::Same => {
-                // One absence is like another: it may have been there between the two.
+                // One absence is like another: it may have been there between the two, and a watch that lags tells of that yet.
                 if object.is_none() {
                     self.arrived = moment.stamp;
+                    self.followed &= !consistent;
                 }
                 (self.at, self.source) = (moment.at, source);
                 self.verify(consistent, began);

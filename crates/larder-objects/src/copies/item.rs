@@ -317,7 +317,10 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             (Some(failing), None) if !copy.is_known() => Verdict::Fail(Arc::clone(&failing.error)),
             (Some(_), None) if link.synced && copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
             (Some(failing), None) => Verdict::Stale(StaleReason::FetchFailed { class: failing.error.class() }),
-            (None, Some(polling)) if !link.synced && known && within(polling.ttl) => Verdict::Fresh,
+            // As polled, until the reflector has said more; an absence is asked for again, as there.
+            (None, Some(polling)) if !link.synced && known && copy.object().is_some() && within(polling.ttl) => {
+                Verdict::Fresh
+            }
             (None, Some(_)) if link.is_late(now) => Verdict::Fetch(copy.next_read()),
             (None, _) if !link.synced => Verdict::Wait,
             (None, _) if !known => Verdict::Fetch(ReadKind::Consistent),

@@ -383,6 +383,11 @@ impl<S: Store<Object = Doc, Error = Failure>> World<S> {
         self.readers.run(usize::MAX, |_| 0)
     }
 
+    /// As [`run`](Self::run), for at most so many polls; `pick` chooses among those that were woken.
+    pub(crate) fn run_some(&mut self, polls: usize, pick: impl FnMut(usize) -> usize) -> BTreeMap<usize, Answer> {
+        self.readers.run(polls, pick)
+    }
+
     /// A read that is answered without anything more happening.
     pub(crate) fn get(&mut self, name: &str) -> Answer {
         self.try_get(name).expect("a read is answered at once")

@@ -478,10 +478,10 @@ fn an_older_read_that_ends_last_does_not_replace_a_newer_one() {
         let mut world = world();
         world.source.sink().replace(listed, ReadKind::Consistent);
         world.get("name");
-        world.store.add_reference("ns", "name", "pod-2");
+        world.store.add_references("ns", &["name"], "pod-2").run();
         let first = world.begin("ns", "name");
         world.run();
-        world.store.add_reference("ns", "name", "pod-3");
+        world.store.add_references("ns", &["name"], "pod-3").run();
         let second = world.begin("ns", "name");
         world.run();
         assert_eq!(world.source.open(), [0, 1]);
@@ -503,7 +503,7 @@ fn an_older_read_that_ends_last_does_not_replace_a_newer_one() {
 fn a_sign_of_life_does_not_let_a_watch_that_lags_replace_what_was_read() {
     let mut world = synced();
     let sink = world.source.sink();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(doc(7))));
     assert_eq!(world.get("name").fresh(), 7);
     // A PING is answered; the watch is opened again; a bookmark from before the read.
@@ -521,7 +521,7 @@ fn a_sign_of_life_does_not_let_a_watch_that_lags_replace_what_was_read() {
     // An absence has no version: a list that began later is believed, and nothing else.
     let mut world = synced();
     let sink = world.source.sink();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Err(Failure::NotFound)));
     assert_eq!(world.get("name").fresh(), 0);
     sink.bookmark("9");
@@ -541,7 +541,7 @@ fn a_list_that_may_lag_is_no_proof() {
     assert_eq!((world.get("name").fresh(), world.source.reads().len()), (4, 1));
     world.advance(90);
     world.store.stop_idle();
-    world.store.add_reference("ns", "name", "pod-2");
+    world.store.add_references("ns", &["name"], "pod-2").run();
     assert_eq!(world.try_get("name"), None);
     let sink = world.source.sink();
     sink.listing();
