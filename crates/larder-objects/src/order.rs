@@ -53,25 +53,27 @@ pub(crate) enum Order {
 
 /// The order of a new state against the held one; `None` is the absence of an object.
 pub(crate) fn order<O: Object>(held: Option<&O>, new: Option<&O>, relation: Relation) -> Order {
-    let versions = match (held, new) {
-        (Some(held), Some(new)) => Some((version(new).cmp(&version(held)), held, new)),
-        (None | Some(_), None) | (None, Some(_)) => None,
-    };
     let newer = Order::Newer { went_back: false };
-    match (relation, versions) {
-        (Relation::Follows, Some((Ordering::Less, ..))) => Order::Newer { went_back: true },
-        (Relation::Follows, _) => newer,
-        (_, None) if held.is_none() && new.is_none() => Order::Same,
-        (_, None) => Order::Unknown,
-        (Relation::Lags, Some((Ordering::Less, ..))) => Order::Older,
-        (Relation::Lags, Some((Ordering::Equal | Ordering::Greater, ..))) => newer,
-        (Relation::Overlaps, Some((_, held, new))) if are_different(held, new) => Order::Unknown,
-        (Relation::Overlaps, Some((Ordering::Less, ..))) => Order::Older,
-        (Relation::Overlaps, Some((Ordering::Greater, ..))) => newer,
-        (Relation::Overlaps | Relation::Outdated, Some((Ordering::Equal, held, new))) if is_same_state(held, new) => {
-            Order::Same
-        }
-        (Relation::Overlaps | Relation::Outdated, Some(_)) => Order::Unknown,
+    let (held, new) = match (held, new) {
+        (Some(held), Some(new)) => (held, new),
+        (None | Some(_), None) | (None, Some(_)) if relation == Relation::Follows => return newer,
+        (None, None) => return Order::Same,
+        (Some(_), None) | (None, Some(_)) => return Order::Unknown,
+    };
+    let versions = version(new).cmp(&version(held));
+    let is_ordered = match relation {
+        Relation::Follows => return Order::Newer { went_back: versions == Ordering::Less },
+        Relation::Lags => true,
+        Relation::Overlaps => !are_different(held, new),
+        Relation::Outdated => false,
+    };
+    match versions {
+        Ordering::Less if is_ordered => Order::Older,
+        Ordering::Greater if is_ordered => newer,
+        // Versions that are no numbers have no order: what was asked for last counts.
+        Ordering::Equal if relation == Relation::Lags => newer,
+        Ordering::Equal if is_same_state(held, new) => Order::Same,
+        Ordering::Less | Ordering::Equal | Ordering::Greater => Order::Unknown,
     }
 }
 

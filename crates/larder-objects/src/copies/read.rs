@@ -228,7 +228,7 @@ where
             let reason = match settled {
                 Settled::Again => return None,
                 // What has come since is not known to be as new.
-                Settled::Done { at, .. } if item.copy.arrived() > at && item.copy.is_doubtful() => return None,
+                Settled::Done { at, .. } if item.copy.arrived() > *at && item.copy.is_doubtful() => return None,
                 Settled::Done { .. } => None,
                 Settled::Older => Some(StaleReason::OlderVersion),
                 Settled::Failed(source) => {

@@ -306,9 +306,8 @@ impl Model {
                 };
                 match (item.known.clone(), &new) {
                     _ if item.followed => item.learn(new, now, step),
-                    (None, _) => item.learn(new, now, step),
                     (Some(Some(held)), Some(doc)) if version(doc) < version(&held) => {}
-                    (Some(Some(_)), Some(_)) => item.learn(new, now, step),
+                    (None, _) | (Some(Some(_)), Some(_)) => item.learn(new, now, step),
                     (Some(None), None) => {}
                     (Some(None), Some(_)) | (Some(Some(_)), None) => {
                         item.doubted(now, step);
