@@ -15,6 +15,9 @@
 //	traces      one trace after another, each beginning with its header: the result lines of each, one after another;
 //	            an empty line ends a trace before the next one begins, and has what is answered so far printed
 //	values      {"parse":"duration"|"seconds"|"resource_version","text":"..."}: {"value":"..."} or {"error":true}
+//	kubeconfigs paths of kubeconfigs, as strings: what client-go makes of each, or {"refused":"why"}
+//	manifests   manifests, as strings: the Pod, Secret or ConfigMap that the kubelet's decoder makes of each, or
+//	            {"refused":"why"}
 //	references  pods (v1): {"config_maps":[names],"secrets":[names]} as the kubelet's visitors find them
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the

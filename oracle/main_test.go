@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-var mode = flag.String("answer", "", "answer what stands on standard input: traces, values or references")
+var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs or manifests")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -52,6 +52,10 @@ func answer(t *testing.T, mode string, input io.Reader, output io.Writer) (err e
 		err = answerValues(input, output)
 	case "references":
 		err = answerReferences(input, output)
+	case "kubeconfigs":
+		err = answerFiles(kubeconfig, input, output)
+	case "manifests":
+		err = answerFiles(manifest, input, output)
 	default:
 		err = fmt.Errorf("there is no mode %q", mode)
 	}

@@ -1,10 +1,7 @@
 //! From a file's text to objects, each document on its own.
 
 use crate::object::Manifest;
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
-use serde_saphyr::Spanned;
+use larder_yaml::{Mistake as Wrong, Node, Value, yaml_or_json};
 
 /// What a document gave: an object, or what is wrong with it.
 pub(crate) struct Found {
@@ -12,6 +9,8 @@ pub(crate) struct Found {
     pub(crate) document: usize,
     /// In the file, from 1.
     pub(crate) line: usize,
+    /// Of a mistake, from 1, where it is known.
+    pub(crate) column: Option<usize>,
     pub(crate) result: Result<Manifest, Mistake>,
 }
 
@@ -38,10 +37,12 @@ impl From<String> for Mistake {
 pub(crate) fn read(text: &str) -> Vec<Found> {
     let mut found = Vec::new();
     for (document, part) in documents(text).into_iter().enumerate() {
-        let document = document + 1;
-        for (line, result) in objects(part.text) {
-            let line = line.map_or(part.first, |line| part.line + line.max(1) - 1);
-            found.push(Found { document, line, result });
+        for Placed { place, result } in objects(part.text) {
+            let (line, column) = match place {
+                Some(Place { line, column }) => (part.line + line - 1, column),
+                None => (part.first, None),
+            };
+            found.push(Found { document: document + 1, line, column, result });
         }
     }
     found
@@ -55,8 +56,8 @@ struct Document<'a> {
     text: &'a str,
 }
 
-/// Cuts a file at the lines that begin with `---`, which YAML allows nowhere inside of a document, so that a mistake in one
-/// cannot reach the next. Documents without content are left out.
+/// Cuts a file after the lines that begin with `...` and before those that begin with `---`, which YAML allows nowhere inside of
+/// a document, so that a mistake in one cannot reach the next. Documents without content are left out.
 fn documents(text: &str) -> Vec<Document<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut documents = Vec::new();
@@ -69,17 +70,22 @@ fn documents(text: &str) -> Vec<Document<'_>> {
         }
     };
     for (line, content) in text.split_inclusive('\n').enumerate() {
-        let separates = content
-            .strip_prefix("---")
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']));
-        if separates && at > 0 {
+        if is_mark(content, "---") && at > start {
             push(start, at, start_line);
             (start, start_line) = (at, line + 1);
         }
         at += content.len();
+        if is_mark(content, "...") {
+            push(start, at, start_line);
+            (start, start_line) = (at, line + 2);
+        }
     }
     push(start, text.len(), start_line);
     documents
+}
+
+fn is_mark(line: &str, mark: &str) -> bool {
+    line.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
 fn has_content(line: &str) -> bool {
@@ -87,78 +93,93 @@ fn has_content(line: &str) -> bool {
     !line.is_empty() && !line.starts_with(['#', '%']) && line != "..."
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Head {
-    api_version: Option<String>,
-    kind: Option<String>,
+/// An object or a mistake, and its place in the document, where that is known.
+struct Placed {
+    place: Option<Place>,
+    result: Result<Manifest, Mistake>,
 }
 
-/// Objects and mistakes with their lines in the document, from 1, where they are known.
-type Placed = Vec<(Option<usize>, Result<Manifest, Mistake>)>;
+/// A place in a document, from 1; of an object only the line.
+struct Place {
+    line: usize,
+    column: Option<usize>,
+}
+
+impl Placed {
+    fn wrong(kind: &str, wrong: &Wrong) -> Self {
+        let place = wrong.place().map(|place| Place { line: place.line, column: Some(place.column) });
+        Self { place, result: Err(Mistake::of(kind, wrong.to_string())) }
+    }
+
+    fn mistake(mistake: impl Into<Mistake>) -> Self {
+        Self { place: None, result: Err(mistake.into()) }
+    }
+
+    fn made(kind: &str, result: Result<Manifest, Wrong>) -> Self {
+        match result {
+            Ok(manifest) => Self { place: None, result: Ok(manifest) },
+            Err(wrong) => Self::wrong(kind, &wrong),
+        }
+    }
+}
 
 /// The objects of one document.
-fn objects(text: &str) -> Placed {
-    let head: Head = match parse(text) {
+fn objects(text: &str) -> Vec<Placed> {
+    let node = match yaml_or_json(text) {
+        Ok(node) => node,
+        Err(wrong) => return vec![Placed::wrong("", &wrong)],
+    };
+    let (version, kind) = match head(&node) {
         Ok(head) => head,
-        Err((line, problem)) => return vec![(line, Err(problem.into()))],
+        Err(wrong) => return vec![Placed::wrong("", &wrong)],
     };
-    let kind = head.kind.unwrap_or_default();
-    let version = head.api_version.unwrap_or_default();
     let list_of = match (version.as_str(), kind.as_str()) {
-        ("v1", "Pod" | "Secret" | "ConfigMap") => None,
-        ("v1", "List") => Some(""),
-        ("v1", "PodList") => Some("Pod"),
-        ("v1", "SecretList") => Some("Secret"),
-        ("v1", "ConfigMapList") => Some("ConfigMap"),
-        ("" | "v1", "") => return vec![(None, Err("kind is missing".to_owned().into()))],
-        ("", _) => return vec![(None, Err("apiVersion is missing".to_owned().into()))],
-        _ => return vec![(None, Err(unknown(&version, &kind)))],
+        ("v1", "Pod" | "Secret" | "ConfigMap") => return vec![Placed::made(&kind, Manifest::new(&kind, node))],
+        ("v1", "List") => "",
+        ("v1", "PodList") => "Pod",
+        ("v1", "SecretList") => "Secret",
+        ("v1", "ConfigMapList") => "ConfigMap",
+        ("" | "v1", "") => return vec![Placed::mistake("kind is missing".to_owned())],
+        ("", _) => return vec![Placed::mistake("apiVersion is missing".to_owned())],
+        _ => return vec![Placed::mistake(unknown(&version, &kind))],
     };
-    match list_of {
-        None => {
-            let value: Value = match parse(text) {
-                Ok(value) => value,
-                Err((line, problem)) => return vec![(line, Err(problem.into()))],
-            };
-            let made = Manifest::new(&kind, value).map_err(|problem| {
-                // The library knows the line of a mistake where the document is read as what it shall be.
-                (line_of(&kind, text), problem)
-            });
-            match made {
-                Ok(manifest) => vec![(None, Ok(manifest))],
-                Err((line, problem)) => vec![(line, Err(Mistake::of(&kind, problem)))],
-            }
-        }
-        Some(list_of) => items(text, list_of),
-    }
+    items(node, list_of)
+}
+
+/// Version and kind, in the form that this program knows them by.
+fn head(node: &Node) -> Result<(String, String), Wrong> {
+    let version = node.head("apiVersion")?;
+    let version = if version == "/v1" { "v1".to_owned() } else { version };
+    Ok((version, node.head("kind")?))
 }
 
 /// The items of a list, each on its own.
-fn items(text: &str, list_of: &str) -> Placed {
-    #[derive(Deserialize)]
-    struct List {
-        items: Option<Vec<Spanned<Value>>>,
-    }
-    let list: List = match parse(text) {
-        Ok(list) => list,
-        Err((line, problem)) => return vec![(line, Err(problem.into()))],
+fn items(list: Node, list_of: &str) -> Vec<Placed> {
+    let Value::Map(mut fields) = list.value else { return Vec::new() };
+    let items = match fields.remove("items") {
+        None | Some(Node { value: Value::Null, .. }) => return Vec::new(),
+        Some(Node { value: Value::List(items), .. }) => items,
+        Some(other) => return vec![Placed::wrong("", &other.mistake("items", "it is not a list"))],
     };
     let mut found = Vec::new();
-    for (at, item) in list.items.unwrap_or_default().into_iter().enumerate() {
-        let line = usize::try_from(item.referenced.line()).ok();
-        let field = |name| item.value.get(name).and_then(Value::as_str);
-        let kind = field("kind").unwrap_or(list_of).to_owned();
-        let version = field("apiVersion").unwrap_or("v1").to_owned();
-        let result = match (version.as_str(), kind.as_str()) {
-            ("v1", "Pod" | "Secret" | "ConfigMap") => {
-                Manifest::new(&kind, item.value).map_err(|problem| Mistake::of(&kind, problem))
+    for (at, item) in items.into_iter().enumerate() {
+        let line = item.place.line;
+        let mut placed = match head(&item) {
+            Err(wrong) => Placed::wrong("", &wrong),
+            Ok((version, kind)) => {
+                let kind = if kind.is_empty() { list_of.to_owned() } else { kind };
+                match (version.as_str(), kind.as_str()) {
+                    ("" | "v1", "Pod" | "Secret" | "ConfigMap") => Placed::made(&kind, Manifest::new(&kind, item)),
+                    (_, "") => Placed::mistake("kind is missing".to_owned()),
+                    _ => Placed::mistake(unknown(&version, &kind)),
+                }
             }
-            (_, "") => Err("kind is missing".to_owned().into()),
-            _ => Err(unknown(&version, &kind)),
         };
-        let placed = |mistake: Mistake| Mistake { problem: format!("items[{at}]: {}", mistake.problem), ..mistake };
-        found.push((line, result.map_err(placed)));
+        placed.place.get_or_insert(Place { line, column: None });
+        placed.result = placed
+            .result
+            .map_err(|mistake| Mistake { problem: format!("items[{at}]: {}", mistake.problem), ..mistake });
+        found.push(placed);
     }
     found
 }
@@ -168,46 +189,6 @@ fn unknown(version: &str, kind: &str) -> Mistake {
         "{version} {kind} is nothing that a node's larder holds; it takes v1 Pod, Secret, ConfigMap and lists of these"
     );
     Mistake { problem, hides: false }
-}
-
-/// Reads a document; an error has its line, and a text that quotes nothing.
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (Option<usize>, String)> {
-    // As the tools of Kubernetes read it: `defaultMode: 0400` is octal.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let line = error.location().and_then(|place| usize::try_from(place.line()).ok());
-        (line, describe(error.without_snippet()))
-    })
-}
-
-/// What is wrong with the YAML. The library's own words can quote the document, which may be a Secret.
-fn describe(error: &serde_saphyr::Error) -> String {
-    use serde_saphyr::Error;
-    match error {
-        Error::DuplicateMappingKey { .. } => "the same key twice".to_owned(),
-        Error::Eof { .. } => "it ends too early".to_owned(),
-        Error::Budget { .. } => "it is larger or deeper than a manifest can be".to_owned(),
-        Error::UnknownAnchor { .. } => "an alias to an anchor that is not there".to_owned(),
-        Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. } => "too many aliases".to_owned(),
-        Error::Unexpected { .. } | Error::SerdeInvalidType { .. } => "a value of the wrong type".to_owned(),
-        _ => "not valid YAML".to_owned(),
-    }
-}
-
-/// The line of the first mistake that the library finds when it reads the document as this kind.
-fn line_of(kind: &str, text: &str) -> Option<usize> {
-    use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-    fn of<T: DeserializeOwned>(text: &str) -> Option<usize> {
-        parse::<T>(text).err()?.0
-    }
-    match kind {
-        "Pod" => of::<Pod>(text),
-        "Secret" => of::<Secret>(text),
-        "ConfigMap" => of::<ConfigMap>(text),
-        _ => of::<IgnoredAny>(text),
-    }
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ impl FetchError for ManifestError {
 }
 
 /// Something in a manifest that is not served as it stands there.
-/// It shows itself as in `/etc/larder/web.yaml:12: document 2: metadata.name is missing`.
+/// It shows itself as in `/etc/larder/web.yaml:12:9: document 2: metadata.name: it is missing`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Problem {
@@ -113,6 +113,8 @@ pub struct Problem {
     pub document: Option<usize>,
     /// The line in the file, from 1, where it is known: of the mistake, otherwise of the document's beginning.
     pub line: Option<usize>,
+    /// The column of a mistake, from 1, where it is known.
+    pub column: Option<usize>,
     /// What is wrong and what follows from it.
     pub problem: String,
 }
@@ -122,6 +124,9 @@ impl fmt::Display for Problem {
         write!(f, "{}", self.file.display())?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
         }
         if let Some(document) = self.document {
             write!(f, ": document {document}")?;

@@ -1,11 +1,13 @@
 //! One object of a manifest, made what the API server or the kubelet would make of it.
 
 use crate::hash::Hash;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use larder_kube::{Kind, MIRROR_ANNOTATION};
-use serde::de::DeserializeOwned;
+use larder_yaml::{Bytes, Mistake, Node, Value};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The namespace of what gives none.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -28,47 +30,104 @@ enum Body {
     ConfigMap(Box<ConfigMap>),
 }
 
+/// A Secret as manifests have it.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct SecretFields {
+    metadata: ObjectMeta,
+    data: BTreeMap<String, Bytes>,
+    string_data: BTreeMap<String, String>,
+    r#type: String,
+    immutable: Option<bool>,
+}
+
+/// A ConfigMap as manifests have it.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct ConfigMapFields {
+    metadata: ObjectMeta,
+    data: Option<BTreeMap<String, String>>,
+    binary_data: Option<BTreeMap<String, Bytes>>,
+    immutable: Option<bool>,
+}
+
+impl From<SecretFields> for Secret {
+    /// As the API server does it: an entry of stringData replaces one of data.
+    fn from(fields: SecretFields) -> Self {
+        let texts = fields.string_data.into_iter().map(|(key, text)| (key, ByteString(text.into_bytes())));
+        let data: BTreeMap<_, _> = bytes(fields.data).chain(texts).collect();
+        Self {
+            metadata: fields.metadata,
+            data: (!data.is_empty()).then_some(data),
+            string_data: None,
+            type_: Some(if fields.r#type.is_empty() { "Opaque".to_owned() } else { fields.r#type }),
+            immutable: fields.immutable,
+        }
+    }
+}
+
+impl From<ConfigMapFields> for ConfigMap {
+    fn from(fields: ConfigMapFields) -> Self {
+        Self {
+            metadata: fields.metadata,
+            data: fields.data,
+            binary_data: fields.binary_data.map(|data| bytes(data).collect()),
+            immutable: fields.immutable,
+        }
+    }
+}
+
+fn bytes(data: BTreeMap<String, Bytes>) -> impl Iterator<Item = (String, ByteString)> {
+    data.into_iter().map(|(key, mut bytes)| (key, ByteString(std::mem::take(&mut *bytes.0))))
+}
+
 impl Manifest {
     /// The object of a document.
     ///
     /// # Errors
     ///
-    /// What is wrong with it; for a Secret without a word of what stands there.
-    pub(crate) fn new(kind: &str, mut value: Value) -> Result<Self, String> {
+    /// What is wrong with it; never what stands there.
+    pub(crate) fn new(kind: &str, mut node: Node) -> Result<Self, Mistake> {
+        let at = |path: &str| at(&node, path);
+        let place = [at("spec.containers"), at("metadata.name"), at("metadata.namespace")];
+        if let Value::Map(fields) = &mut node.value {
+            // They have been read, in any case and form.
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        let [containers, name_place, namespace_place] = place;
+        let wrong = |place: larder_yaml::Place, path: &str, problem: String| {
+            Node { value: Value::Null, place }.mistake(path, problem)
+        };
         let (kind, body) = match kind {
             "Pod" => {
-                stringify_quantities(&mut value);
-                let pod: Pod = typed(value, true)?;
+                let pod: Pod = node.decode()?;
                 if pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty()) {
-                    return Err("a pod needs at least one container in spec.containers".to_owned());
+                    return Err(wrong(containers, "spec.containers", "a pod needs at least one container".to_owned()));
                 }
                 (Kind::Pod, Body::Pod(pod.into()))
             }
-            "Secret" => {
-                let mut secret: Secret = typed(value, false)?;
-                if let Some(texts) = secret.string_data.take() {
-                    // As the API server does: an entry of stringData replaces one of data.
-                    let texts = texts.into_iter().map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes())));
-                    secret.data.get_or_insert_default().extend(texts);
-                }
-                secret.type_.get_or_insert_with(|| "Opaque".to_owned());
-                (Kind::Secret, Body::Secret(secret.into()))
-            }
-            _ => (Kind::ConfigMap, Body::ConfigMap(typed::<ConfigMap>(value, true)?.into())),
+            "Secret" => (Kind::Secret, Body::Secret(Box::new(node.decode::<SecretFields>()?.into()))),
+            _ => (Kind::ConfigMap, Body::ConfigMap(Box::new(node.decode::<ConfigMapFields>()?.into()))),
         };
         let mut manifest = Self { kind, namespace: String::new(), name: String::new(), body };
         let meta = manifest.metadata();
         let name = meta.name.clone().unwrap_or_default();
-        let namespace = meta.namespace.get_or_insert_with(|| DEFAULT_NAMESPACE.to_owned()).clone();
+        let namespace = meta.namespace.take().filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        meta.namespace = Some(namespace.clone());
         if name.is_empty() {
-            return Err("metadata.name is missing".to_owned());
+            return Err(wrong(name_place, "metadata.name", "it is missing".to_owned()));
         }
-        for (field, value, dots) in [("metadata.name", &name, true), ("metadata.namespace", &namespace, false)] {
+        for (place, field, value, dots) in
+            [(name_place, "metadata.name", &name, true), (namespace_place, "metadata.namespace", &namespace, false)]
+        {
             if !is_name(value, dots) {
-                return Err(format!(
-                    "{field} {value:?} is not a name: it takes lower case letters, digits, '-'{}",
+                let problem = format!(
+                    "{value:?} is not a name: it takes lower case letters, digits, '-'{}",
                     if dots { " and '.'" } else { "" }
-                ));
+                );
+                return Err(wrong(place, field, problem));
             }
         }
         meta.resource_version = None;
@@ -77,7 +136,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    fn metadata(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+    fn metadata(&mut self) -> &mut ObjectMeta {
         match &mut self.body {
             Body::Pod(pod) => &mut pod.metadata,
             Body::Secret(secret) => &mut secret.metadata,
@@ -137,47 +196,16 @@ fn json<T: Serialize>(object: &T) -> Vec<u8> {
     serde_json::to_vec(object).unwrap_or_default()
 }
 
-/// The value as this type. What is wrong is said with the field's path, and with what stands there where that may be said.
-fn typed<T: DeserializeOwned + for<'de> Deserialize<'de>>(value: Value, may_quote: bool) -> Result<T, String> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner().to_string();
-        let advice = if inner.contains("expected a string") || inner.contains("expected string") {
-            "; put it in quotes"
-        } else {
-            ""
-        };
-        if may_quote {
-            format!("{path}: {inner}{advice}")
-        } else {
-            format!("{path}: a value of the wrong type{advice}")
-        }
-    })
-}
-
-/// Quantities may be written as numbers (`cpu: 2`); what serves them has strings.
-fn stringify_quantities(value: &mut Value) {
-    fn number_to_string(value: &mut Value) {
-        if let Value::Number(number) = value {
-            *value = Value::String(number.to_string());
+/// The place of a field, or of what comes closest to it.
+fn at(node: &Node, path: &str) -> larder_yaml::Place {
+    let mut found = node;
+    for field in path.split('.') {
+        match found.get(field) {
+            Some(inner) => found = inner,
+            None => break,
         }
     }
-    fn all(map: &mut Map<String, Value>) {
-        for (key, value) in map {
-            match (key.as_str(), value) {
-                ("limits" | "requests" | "overhead" | "capacity" | "allocatedResources", Value::Object(quantities)) => {
-                    quantities.values_mut().for_each(number_to_string);
-                }
-                ("sizeLimit" | "divisor", value) => number_to_string(value),
-                (_, value) => stringify_quantities(value),
-            }
-        }
-    }
-    match value {
-        Value::Object(map) => all(map),
-        Value::Array(items) => items.iter_mut().for_each(stringify_quantities),
-        _ => {}
-    }
+    found.place
 }
 
 /// Whether the API server would take it as a name: labels of lower case letters, digits and dashes, with dots between them

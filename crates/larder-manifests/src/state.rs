@@ -125,7 +125,7 @@ impl State {
                 "it has more than {} manifest files; those that sort last are not read",
                 self.options.max_files
             );
-            let problem = Problem { file: self.folder.clone(), document: None, line: None, problem };
+            let problem = Problem { file: self.folder.clone(), document: None, line: None, column: None, problem };
             scan.objects.hidden.get_or_insert_with(|| problem.clone());
             scan.problems.push(problem);
         }
@@ -158,7 +158,7 @@ impl State {
                 Ok(entry) => contents.entries.push(entry),
                 Err(Mistake { problem, hides }) => {
                     let (document, line) = (Some(found.document), Some(found.line));
-                    let problem = Problem { file: path.to_owned(), document, line, problem };
+                    let problem = Problem { file: path.to_owned(), document, line, column: found.column, problem };
                     if hides {
                         contents.hides.get_or_insert_with(|| problem.clone());
                     }
@@ -226,7 +226,7 @@ impl State {
             for entry in &mut contents.entries {
                 let mut refuse = |problem: String| {
                     let (document, line) = (Some(entry.document), Some(entry.line));
-                    problems.push(Problem { file: path.clone(), document, line, problem });
+                    problems.push(Problem { file: path.clone(), document, line, column: None, problem });
                 };
                 let (kind, key) = &entry.key;
                 if let Some((file, line)) = winners.get(&entry.key) {
@@ -294,7 +294,7 @@ fn unread(path: &Path, contents: &mut Contents, why: &str) {
 }
 
 fn problem(path: &Path, text: &str) -> Problem {
-    Problem { file: path.to_owned(), document: None, line: None, problem: text.to_owned() }
+    Problem { file: path.to_owned(), document: None, line: None, column: None, problem: text.to_owned() }
 }
 
 /// The first few names, for a report.

@@ -3,7 +3,7 @@
 use crate::format;
 use crate::mistake::{Mistake, Place};
 use crate::node::{Node, Value};
-use crate::scalar::{TAGS, resolve};
+use crate::scalar::{TAGS, resolve, through_json};
 use base64::Engine as _;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span, Tag};
 use std::borrow::Cow;
@@ -65,11 +65,17 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, 
 
     fn document(&mut self) -> Result<Node, Mistake> {
         let (event, span) = self.next()?;
-        let root = self.node(event, &span)?.node;
+        let root = self.value(event, &span)?;
         match self.next()? {
             (Event::DocumentEnd, _) => Ok(root),
             (_, span) => Err(Mistake::at(place(&span), "not valid YAML")),
         }
+    }
+
+    /// A node that is not a key.
+    fn value(&mut self, event: Event<'a>, span: &Span) -> Result<Node, Mistake> {
+        let Node { value, place } = self.node(event, span)?.node;
+        Ok(Node { value: through_json(value), place })
     }
 
     fn node(&mut self, event: Event<'a>, span: &Span) -> Result<Composed, Mistake> {
@@ -132,7 +138,7 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, 
         loop {
             match self.next()? {
                 (Event::SequenceEnd, _) => return Ok(items),
-                (event, span) => items.push(self.node(event, &span)?.node),
+                (event, span) => items.push(self.value(event, &span)?),
             }
         }
     }
@@ -146,7 +152,7 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, 
             };
             let key = self.node(event, &span)?;
             let (event, span) = self.next()?;
-            let value = self.node(event, &span)?.node;
+            let value = self.value(event, &span)?;
             if key.merges {
                 merge(&mut fields, value)?;
             } else {

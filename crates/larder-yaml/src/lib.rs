@@ -80,3 +80,6 @@ pub fn yaml(text: &str) -> Result<Node, Mistake> {
 pub fn yaml_or_json(text: &str) -> Result<Node, Mistake> {
     if text.trim_start().starts_with('{') { json::read(text) } else { yaml(text) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,6 +63,31 @@ impl Node {
         T::deserialize(self).map_err(|mistake| mistake.or_at(self.place))
     }
 
+    /// The text of `kind` or `apiVersion`, whose names alone are read in any case; empty where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Where the node is not a map, or the field is not a string.
+    ///
+    /// ```
+    /// assert_eq!(larder_yaml::yaml("Kind: Pod")?.head("kind")?, "Pod");
+    /// # Ok::<(), larder_yaml::Mistake>(())
+    /// ```
+    pub fn head(&self, name: &str) -> Result<String, Mistake> {
+        let fields = match &self.value {
+            Value::Map(fields) => fields,
+            Value::Null => return Ok(String::new()),
+            _ => return Err(self.mistake("", "it is not a map of fields")),
+        };
+        let mut text = String::new();
+        for (key, value) in fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name)) {
+            if !matches!(value.value, Value::Null) {
+                text = value.decode().map_err(|mistake| mistake.under(key))?;
+            }
+        }
+        Ok(text)
+    }
+
     /// A mistake of this node, at the path of a field.
     pub fn mistake(&self, path: &str, problem: impl Into<std::borrow::Cow<'static, str>>) -> Mistake {
         Mistake::at(self.place, problem).under(path)

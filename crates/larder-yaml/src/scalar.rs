@@ -33,7 +33,6 @@ pub(crate) fn resolve(tag: &str, text: &str) -> Result<Value, &'static str> {
     }
     match value {
         Some(Value::Float(number)) if !number.is_finite() => Err("a number that JSON does not have"),
-        Some(Value::Float(number)) => Ok(whole(number)),
         Some(value) => Ok(value),
         None => Ok(string()),
     }
@@ -131,10 +130,13 @@ fn float(text: &str) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// A decimal number as it is after it went through JSON: a whole number stands there as one.
-fn whole(number: f64) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "the range is checked, and the value is whole")]
-    if number.fract() == 0.0 && number.abs() < 1e18 { Value::Int(number as i64) } else { Value::Float(number) }
+/// A value as it is after it went through JSON: a decimal number that is whole stands there as a whole one.
+pub(crate) fn through_json(value: Value) -> Value {
+    match value {
+        #[expect(clippy::cast_possible_truncation, reason = "the range is checked, and the value is whole")]
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e18 => Value::Int(number as i64),
+        value => value,
+    }
 }
 
 /// Whether Go's reader takes the text for a time, which leaves it a string: a date alone, or with a time of day.

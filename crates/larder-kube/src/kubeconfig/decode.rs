@@ -1,6 +1,6 @@
 //! The fields of a kubeconfig, of version `v1`, as they stand in the file.
 
-use larder_yaml::{Bytes, Mistake, Node, Value};
+use larder_yaml::{Bytes, Mistake, Node};
 use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
@@ -168,26 +168,13 @@ impl Config {
     }
 }
 
-/// Checks kind and version, which may be missing. Their names are the only ones that are read in any case.
+/// Checks kind and version, which may be missing.
 fn head(node: &Node) -> Result<(), Mistake> {
-    let fields = match &node.value {
-        Value::Map(fields) => fields,
-        Value::Null => return Ok(()),
-        _ => return Err(node.mistake("", "it is not a map of fields")),
-    };
-    for (name, expected, known) in [("kind", "Config", &["Config"][..]), ("apiVersion", "v1", &["v1", "/v1", "/"][..])]
+    for (name, expected, known) in
+        [("kind", "Config", &["", "Config"][..]), ("apiVersion", "v1", &["", "/", "v1", "/v1"][..])]
     {
-        let text = fields.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
-        let mut last = String::new();
-        let mut place = node;
-        for (_, value) in text {
-            let text: String = value.decode().map_err(|mistake| mistake.under(name))?;
-            if !matches!(value.value, Value::Null) {
-                (last, place) = (text, value);
-            }
-        }
-        if !last.is_empty() && !known.contains(&last.as_str()) {
-            return Err(place.mistake(name, format!("a kubeconfig has {expected} here")));
+        if !known.contains(&node.head(name)?.as_str()) {
+            return Err(node.get(name).unwrap_or(node).mistake(name, format!("a kubeconfig has {expected} here")));
         }
     }
     Ok(())

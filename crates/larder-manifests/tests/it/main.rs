@@ -114,7 +114,7 @@ async fn problems_come_and_go_with_the_files() {
     let running = Running::on(folder.path()).await;
     let problems = running.reader.problems();
     assert_eq!((problems.len(), problems[0].document, &problems[0].file), (1, Some(2), &path));
-    assert!(problems[0].to_string().starts_with(&format!("{}:7: document 2: ", path.display())), "{}", problems[0]);
+    assert!(problems[0].to_string().starts_with(&format!("{}:7:7: document 2: ", path.display())), "{}", problems[0]);
     fs::write(&path, pod("web")).unwrap();
     until(|| running.reader.problems().is_empty()).await;
     running.stop().await;
