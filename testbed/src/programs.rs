@@ -105,12 +105,11 @@ impl Program {
     pub fn build(self) -> Result<PathBuf> {
         let module = self.module();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(module.folder);
-        let cache = cache_folder()?.join(format!("{}-{}", module.folder, fingerprint(module, &source)?));
+        let cache = cache_folder(&format!("{}-{}", module.folder, fingerprint(module, &source)?))?;
         let built = cache.join(self.file_name());
         if built.exists() {
             return Ok(built);
         }
-        fs::create_dir_all(&cache)?;
         let lock = File::create(cache.join("lock"))?;
         lock.lock().context("wait for another run that builds the same")?;
         if built.exists() {
@@ -136,15 +135,23 @@ impl Program {
     }
 }
 
-/// Where built programs are kept: `larder/testbed` in the user's cache folder.
-fn cache_folder() -> Result<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(cache) => PathBuf::from(cache),
-        None => {
-            PathBuf::from(std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?).join(".cache")
-        }
+/// A folder below `larder/testbed` in the user's cache folder, made now if it is missing.
+fn cache_folder(name: &str) -> Result<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = match absolute("XDG_CACHE_HOME") {
+        Some(cache) => cache,
+        None => absolute("HOME").context("set HOME or XDG_CACHE_HOME to an absolute path")?.join(".cache"),
     };
-    Ok(cache.join("larder").join("testbed"))
+    let folder = cache.join("larder/testbed").join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// The lock that runs of `apt-get` take: two at once fail on dpkg's own.
+fn lock_apt() -> Result<File> {
+    let lock = File::create(cache_folder("")?.join("apt.lock"))?;
+    lock.lock().context("wait for another run that installs packages")?;
+    Ok(lock)
 }
 
 /// What the module's programs are built from, and with.
@@ -210,10 +217,7 @@ impl Package {
         if missing.is_empty() {
             return Ok(());
         }
-        // Two runs of apt-get at once fail on dpkg's lock; these ones wait for each other.
-        fs::create_dir_all(cache_folder()?)?;
-        let lock = File::create(cache_folder()?.join("apt.lock"))?;
-        lock.lock()?;
+        let _lock = lock_apt()?;
         eprintln!("testbed: installing {}", missing.join(" "));
         apt_get(&["update", "-qq"])?;
         let mut install = vec!["install", "-y", "-qq", "--no-install-recommends"];
@@ -229,12 +233,10 @@ impl Package {
 ///
 /// When the package cannot be had or unpacked (that needs Debian or a relative).
 pub fn debians_containerd() -> Result<PathBuf> {
-    let cache = cache_folder()?;
+    let cache = cache_folder("")?;
     let unpacked = cache.join("debian-containerd");
     let programs = unpacked.join("usr/bin");
-    fs::create_dir_all(&cache)?;
-    let lock = File::create(cache.join("apt.lock"))?;
-    lock.lock()?;
+    let _lock = lock_apt()?;
     if programs.exists() {
         return Ok(programs);
     }

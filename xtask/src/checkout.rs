@@ -1,6 +1,7 @@
 //! Where things are: the checkout, cargo's target folder, the user's cache.
 
 use anyhow::{Context as _, Result};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folder that this checkout is in.
@@ -17,13 +18,14 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// `larder` in the user's cache folder: what is worth keeping from one checkout to the next.
-pub(crate) fn cache() -> Result<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
-        Some(cache) => PathBuf::from(cache),
-        None => {
-            PathBuf::from(std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?).join(".cache")
-        }
+/// A folder of larder's in the user's cache folder, made now if it is missing. Checkouts share what is in it.
+pub(crate) fn cache(name: &str) -> Result<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = match absolute("XDG_CACHE_HOME") {
+        Some(cache) => cache,
+        None => absolute("HOME").context("set HOME or XDG_CACHE_HOME to an absolute path")?.join(".cache"),
     };
-    Ok(cache.join("larder"))
+    let folder = cache.join("larder").join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    Ok(folder)
 }

@@ -18,13 +18,13 @@ pub(crate) const CARGO_MUTANTS: Tool = Tool { name: "cargo-mutants", version: "2
 impl Tool {
     /// The program, built now if it is not there yet; that takes a few minutes.
     pub(crate) fn install(&self) -> Result<PathBuf> {
-        let folder = checkout::cache()?.join("tools").join(format!("{}-{}", self.name, self.version));
+        let folder = checkout::cache(&format!("tools/{}-{}", self.name, self.version))?;
         let program = folder.join("bin").join(self.name);
         if !program.exists() {
-            // Outside the checkout, where its cargo settings do not apply.
+            // Outside the checkout, whose cargo settings do not apply to the tool.
             let mut install = shell::cargo();
             install
-                .current_dir(checkout::cache()?.parent().unwrap_or(checkout::root()))
+                .current_dir(&folder)
                 .args(["install", "--locked", "--quiet", "--root"])
                 .arg(&folder)
                 .arg(format!("{}@{}", self.name, self.version))
