@@ -1,6 +1,8 @@
 //! `cargo xtask test`: every check, one after the other, each a step with a name.
 
+mod other_version;
 mod steps;
+mod workspace;
 
 use anyhow::{Result, bail};
 use larder_clock::{Clock as _, MonotonicClock};

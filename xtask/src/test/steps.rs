@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
 
-use super::Step;
+use super::{Step, other_version, workspace};
 use crate::{checkout, differential as differences, readme, shell, tools};
 use anyhow::{Context as _, Result, bail};
 use std::path::Path;
@@ -11,6 +11,11 @@ pub(super) const ALL: &[Step] = &[
     Step { name: "msrv", about: "the toolchain is not older than the stated one, and clippy knows it", run: msrv },
     Step { name: "deny", about: "licences, sources and duplicates of what we depend on", run: deny },
     Step { name: "clippy", about: "no lint is broken", run: clippy },
+    Step {
+        name: "other-version",
+        about: "a program builds on the crates with another version of the Kubernetes API",
+        run: other_version::check,
+    },
     Step { name: "slim", about: "the binary that a node runs builds without the demo", run: slim },
     Step {
         name: "unit",
@@ -54,11 +59,9 @@ fn deny() -> Result<()> {
 
 /// `rust-version` is what cargo refuses older compilers by, and what clippy's `incompatible_msrv` goes by.
 fn msrv() -> Result<()> {
-    let metadata = shell::output(shell::cargo().args(["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
     let compiler = shell::output(shell::program_in(Path::new("rustc"), checkout::root()).arg("--version"))?;
     let compiler = compiler.split(' ').nth(1).with_context(|| format!("read the version in {compiler:?}"))?;
-    for package in metadata["packages"].as_array().context("cargo metadata without packages")? {
+    for package in workspace::packages()? {
         let name = package["name"].as_str().unwrap_or_default();
         let stated = package["rust_version"].as_str().with_context(|| format!("{name} states no rust-version"))?;
         if version(stated)? > version(compiler)? {
