@@ -22,7 +22,14 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // In folders of their own: built together, the daemon would get what the program asks of the dependencies.
     let build = ["build", "--quiet", "--locked", "--profile"];
-    shell::run(shell::cargo().args(build).args(["dist", "--package", "larder", "--no-default-features"]))?;
+    shell::run(shell::cargo().args(build).args([
+        "dist",
+        "--package",
+        "larder",
+        "--no-default-features",
+        "--features",
+        "node",
+    ]))?;
     let daemon = checkout::target().join("dist").join("larder");
     shell::run(shell::cargo().args(build).args(["release", "--package", "larder-footprint"]))?;
     let mut measure = shell::program_in(&checkout::target().join("release").join("footprint"), checkout::root());

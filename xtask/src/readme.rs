@@ -27,7 +27,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first command may build everything in release mode.
+/// The first command may build everything.
 const COMMAND_LIMIT: Duration = Duration::from_mins(45);
 /// How long output that is to come eventually may take.
 const EVENTUALLY_LIMIT: Duration = Duration::from_mins(1);

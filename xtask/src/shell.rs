@@ -66,9 +66,10 @@ pub(crate) fn hand_over(program: &mut Command) -> Result<()> {
     std::process::exit(status.code().unwrap_or(1))
 }
 
-/// Builds larder in release mode; where the binary is. Nothing is printed to standard output, which is a table's.
+/// Builds larder as a node has it, in release mode; where the binary is. Nothing is printed to standard output, which is a table's.
 pub(crate) fn released_larder() -> Result<PathBuf> {
-    output(cargo().args(["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"]))?;
+    let build = ["build", "--release", "--quiet", "--locked", "--package", "larder", "--bin", "larder"];
+    output(cargo().args(build).args(["--no-default-features", "--features", "node"]))?;
     Ok(checkout::target().join("release").join("larder"))
 }
 

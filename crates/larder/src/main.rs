@@ -21,7 +21,7 @@ mod wait;
 use std::process::ExitCode;
 
 /// Keeps memory flat while objects come and go, where the C library's allocator grows; see `docs/performance.md`.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(feature = "node", target_arch = "x86_64"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

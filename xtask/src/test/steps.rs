@@ -80,7 +80,8 @@ fn version(text: &str) -> Result<(u32, u32)> {
 }
 
 fn slim() -> Result<()> {
-    shell::run(shell::cargo().args(["build", "--locked", "--package", "larder", "--no-default-features"]))
+    let build = ["build", "--locked", "--package", "larder", "--no-default-features", "--features", "node"];
+    shell::run(shell::cargo().args(build))
 }
 
 fn unit() -> Result<()> {
