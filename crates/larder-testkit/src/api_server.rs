@@ -333,6 +333,12 @@ impl ApiServer {
         self.shared.connections.stall_all(stalled);
     }
 
+    /// Freezes the server, or lets it go on, as SIGSTOP and SIGCONT do: connections stay open and are accepted, and answer
+    /// nothing.
+    pub fn freeze(&self, frozen: bool) {
+        self.shared.connections.freeze(frozen);
+    }
+
     /// Stops listening and cuts all connections, and returns when that is done. Clients are refused until
     /// [`restore`](Self::restore). Without effect during an outage.
     pub async fn outage(&self) {

@@ -33,6 +33,8 @@ pub(crate) struct Connections {
 struct State {
     accepted: u64,
     open: HashMap<u64, Open>,
+    /// Whether new connections are stalled, too.
+    frozen: bool,
 }
 
 struct Open {
@@ -56,6 +58,7 @@ impl Connections {
         let mut state = self.state.lock();
         state.accepted += 1;
         let number = state.accepted;
+        gate.set(state.frozen);
         state.open.insert(number, Open { cut: cut.clone(), drain: drain.clone(), gate: Arc::clone(&gate) });
         Connection { number, cut, drain, gate, all: Arc::clone(self) }
     }
@@ -75,6 +78,14 @@ impl Connections {
     pub(crate) fn drain_all(&self) {
         for open in self.state.lock().open.values() {
             open.drain.cancel();
+        }
+    }
+
+    pub(crate) fn freeze(&self, frozen: bool) {
+        let mut state = self.state.lock();
+        state.frozen = frozen;
+        for open in state.open.values() {
+            open.gate.set(frozen);
         }
     }
 

@@ -122,6 +122,13 @@ impl Shared {
                 Listed { revision, records: all.iter().filter(|r| list.filter.matches(r)).map(Arc::clone).collect() }
             }
             None if list.version == Version::Any => self.store.list_cached(kind, &list.filter),
+            None if let Version::NotOlderThan(asked) = list.version => {
+                let listed = self.store.list_cached(kind, &list.filter);
+                if asked > listed.revision {
+                    return Err(Failure::too_large(asked, listed.revision));
+                }
+                listed
+            }
             None => self.store.list_records(kind, &list.filter),
         };
         if let Some(from) = &list.from {

@@ -119,7 +119,8 @@ impl StoreError {
     }
 }
 
-/// How far the watch cache, which serves reads with `resourceVersion=0`, is behind the store.
+/// How far the watch cache, which serves reads with `resourceVersion=0` and lists not older than a version, is behind the
+/// store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheLag {
     /// It is up to date.
@@ -339,7 +340,8 @@ impl ObjectStore {
         self.inner.watchers.all_changed();
     }
 
-    /// Sets how far reads with `resourceVersion=0` are behind. Watches are not affected: think of an API server beside this
+    /// Sets how far the watch cache is behind. A list that is not to be older than what it has is refused at once (504).
+    /// Watches are not affected: think of an API server beside this
     /// one.
     pub fn set_cache_lag(&self, lag: CacheLag) {
         let mut state = self.inner.state.lock();
