@@ -4,7 +4,7 @@ use crate::arrivals::Arrivals;
 use crate::connect::{Origin, absolute, credentials, without_credentials};
 use crate::error::{DecodeProblem, KubeError, Target, causes};
 use crate::fetch::KubeFetch;
-use crate::listwatch::encode;
+use crate::list_watch::requests::encode;
 use crate::node::Node;
 use crate::object::ObjectKind;
 use crate::options::KubeOptions;

@@ -160,6 +160,19 @@ pub enum KubeError {
         /// What is wrong with it; never what is in it.
         problem: DecodeProblem,
     },
+    /// A list came from the API server's cache, and is not known to be current.
+    #[error(
+        "{target}: listed from the API server's cache at version {has}, which may be old; stale until its watch {}",
+        progress(*wants)
+    )]
+    Behind {
+        /// What was listed.
+        target: Target,
+        /// The version of the list.
+        has: String,
+        /// The version from which on it is current; 0 where the server may not be asked.
+        wants: u64,
+    },
     /// The node is not there, or not larder's to read.
     #[error("node {node}: {problem}; check --node-name (NODE_NAME): {}", advice(identity, node))]
     WrongNode {
@@ -288,6 +301,11 @@ impl KubeError {
         self.code() == Some(410)
     }
 
+    /// The server's watch cache has not reached the version that the answer must not be older than.
+    pub(crate) fn is_version_too_large(&self) -> bool {
+        matches!(self, Self::Status { code: 504, message, .. } if message.contains("Too large resource version"))
+    }
+
     /// The server asks for patience.
     pub fn is_throttled(&self) -> bool {
         self.code() == Some(429)
@@ -349,6 +367,7 @@ impl FetchError for KubeError {
             Self::Credentials { .. } => "credentials",
             Self::Timeout { .. } => "timeout",
             Self::Decode { .. } => "decode",
+            Self::Behind { .. } => "behind",
             _ => "config",
         }
     }
@@ -378,6 +397,13 @@ fn in_short(text: &str) -> String {
             format!("{before}the server cut the connection off{after}")
         }
         None => text.to_owned(),
+    }
+}
+
+fn progress(wants: u64) -> String {
+    match wants {
+        0 => "brings a change or a bookmark".to_owned(),
+        wants => format!("has reached version {wants}"),
     }
 }
 

@@ -82,6 +82,10 @@ impl Held for Node {
         &self.object
     }
 
+    fn node_name(&self) -> &'static str {
+        ""
+    }
+
     fn runtime_uid(&self) -> Option<&str> {
         None
     }

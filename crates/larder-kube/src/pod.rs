@@ -189,6 +189,10 @@ impl Held for Pod {
         &self.object
     }
 
+    fn node_name(&self) -> &str {
+        self.node_name()
+    }
+
     fn runtime_uid(&self) -> Option<&str> {
         Some(self.runtime_uid())
     }

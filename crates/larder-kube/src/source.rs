@@ -6,7 +6,7 @@
 //! # Guarantees
 //!
 //! - *No false absence*: until [`SourceStatus::synced`], a missing object says nothing; afterwards the map is what the
-//!   source last had.
+//!   source last had. A list that may be old fills the map, stale, and syncs nothing.
 //! - *No gap unseen*: [`Changes`] begins with the whole map and goes on with every change in order. A follower that is
 //!   too slow for the buffer gets the whole map again, instead of the changes that it missed.
 //! - *Outage*: a source that cannot be reached keeps its map; [`SourceReader::freshness`] says since when it is stale.
@@ -59,6 +59,9 @@ pub trait Held: Send + Sync + Sized + 'static {
     /// The object's JSON and metadata.
     fn object(&self) -> &KubeObject;
 
+    /// The node that it is bound to; empty where it is bound to none.
+    fn node_name(&self) -> &str;
+
     /// The UID that the container runtime knows it by, for pods.
     fn runtime_uid(&self) -> Option<&str>;
 
@@ -80,13 +83,13 @@ pub struct Fault {
 /// How a source is doing.
 #[derive(Clone, Debug)]
 pub struct SourceStatus {
-    /// Whether the first complete list has arrived: from then on absence means absence.
+    /// Whether a complete list has arrived that is known to be current: from then on absence means absence.
     pub synced: bool,
-    /// Whether the source is being followed right now; if not, what it holds is stale.
+    /// Whether the source is being followed right now, and shows signs of life; if not, what it holds is stale.
     pub connected: bool,
     /// Since when it is connected, or not.
     pub since: Timestamp,
-    /// When the source last said anything: a list, a change, or a sign of life.
+    /// When the source last showed that what it holds is current: a list, a change, or a sign of life.
     pub last_contact: Option<Timestamp>,
     /// The last thing that went wrong; kept when all is well again.
     pub last_fault: Option<Fault>,
@@ -109,11 +112,20 @@ struct State<T> {
     status: SourceStatus,
 }
 
+/// How complete a source is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Synced {
+    No,
+    /// A complete list has arrived, which may be old.
+    Listed,
+    Yes,
+}
+
 struct Shared<T> {
     state: RwLock<State<T>>,
     /// Weak, so that followers end when the writer is gone.
     changes: broadcast::WeakSender<Change<T>>,
-    synced: watch::Receiver<bool>,
+    synced: watch::Receiver<Synced>,
     source: Source,
     /// Set only where these are nodes.
     ttl: NodeTtl,
@@ -128,7 +140,7 @@ struct Shared<T> {
 /// use larder_kube::{Pod, source};
 /// use std::sync::Arc;
 ///
-/// let (mut writer, reader) = source::new::<Pod>(larder_objects::Source::Manifest, VirtualClock::default());
+/// let (writer, reader) = source::new::<Pod>(larder_objects::Source::Manifest, VirtualClock::default());
 /// assert!(!reader.status().synced);
 /// let pod = Pod::from_json(br#"{"metadata":{"namespace":"web","name":"p","uid":"u1"}}"#)?;
 /// writer.replace([Arc::new(pod)]);
@@ -139,7 +151,7 @@ struct Shared<T> {
 pub fn new<T: Held>(kind: Source, clock: impl Clock) -> (SourceWriter<T>, SourceReader<T>) {
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let (changes, _) = broadcast::channel(CHANGES);
-    let (synced_sender, synced) = watch::channel(false);
+    let (synced_sender, synced) = watch::channel(Synced::No);
     let status = SourceStatus {
         synced: false,
         connected: false,
@@ -205,10 +217,11 @@ impl<T: Held> SourceReader<T> {
     ///
     /// Cancel safe.
     pub async fn synced(&self) -> bool {
-        self.shared.synced.clone().wait_for(|synced| *synced).await.is_ok()
+        self.shared.synced.clone().wait_for(|synced| *synced == Synced::Yes).await.is_ok()
     }
 
-    /// Follows the source: first the whole map, once it has synced, then every change.
+    /// Follows the source: first the whole map, once there is a complete list, then every change. The first map may be old
+    /// while the source has not [synced](SourceStatus::synced).
     pub fn changes(&self) -> Changes<T> {
         Changes::new(Arc::clone(&self.shared))
     }

@@ -45,6 +45,8 @@ pub struct KubeStats {
     pub relists_unreadable: u64,
     /// Lists made again because a watch said nothing for too long.
     pub relists_silent: u64,
+    /// Lists made again because a watch kept failing at its version.
+    pub relists_failing: u64,
     /// Lists and watches that failed.
     pub failures: u64,
 }
@@ -80,6 +82,7 @@ counters!(
     relists_went_back,
     relists_unreadable,
     relists_silent,
+    relists_failing,
     failures,
 );
 
@@ -158,6 +161,10 @@ impl Counters {
 
     pub(crate) fn relisted_silent(&self) {
         add(&self.relists_silent);
+    }
+
+    pub(crate) fn relisted_failing(&self) {
+        add(&self.relists_failing);
     }
 
     pub(crate) fn failed(&self) {

@@ -339,30 +339,37 @@ impl Node {
     fn held<T: Held>(&self, reader: &SourceReader<T>, namespace: &str, name: &str) -> Result<Answer<T>, ReadError> {
         let slash = if namespace.is_empty() { "" } else { "/" };
         let what = || format!("{} \"{namespace}{slash}{name}\"", singular(T::KIND));
-        let (freshness, why) = Self::synced(reader, what)?;
-        let Some(object) = reader.get(namespace, name) else {
+        // What is there may be served, stale, before it is known what is absent.
+        let found = reader.get(namespace, name);
+        let (freshness, why) = if found.is_some() { Self::listed(reader, what)? } else { Self::synced(reader, what)? };
+        let Some(object) = found else {
             let (key, age) = (ObjectKey::new(namespace, name), freshness.age(self.now()));
             return Err(ReadError::NotFound { kind: T::KIND, key, freshness: Box::new(freshness), age });
         };
         Ok(Answer { object, freshness, fresh_until: None, outcome: Outcome::Held, why })
     }
 
-    /// How fresh what a source holds is; that it is not known as long as the source has not synced.
+    /// As [`listed`](Self::listed); 'not known yet' as long as the source has not synced, so that absence means absence.
     fn synced<T: Held>(
         reader: &SourceReader<T>,
         what: impl Fn() -> String,
     ) -> Result<(Freshness, Option<String>), ReadError> {
-        let status = reader.status();
-        let fault = || status.last_fault.as_ref().map(|fault| fault.error.to_string());
-        let unknown = || ReadError::Unknown {
-            what: what(),
-            why: fault().unwrap_or_else(|| format!("the first list of {} is on its way", T::KIND.resource())),
-            retry_after: RETRY,
-        };
-        if !status.synced {
-            return Err(unknown());
-        }
-        let freshness = reader.freshness().ok_or_else(unknown)?;
+        if reader.status().synced { Self::listed(reader, what) } else { Err(Self::unknown(reader, what)) }
+    }
+
+    fn unknown<T: Held>(reader: &SourceReader<T>, what: impl Fn() -> String) -> ReadError {
+        let fault = reader.status().last_fault.map(|fault| fault.error.to_string());
+        let why = fault.unwrap_or_else(|| format!("the first list of {} is on its way", T::KIND.resource()));
+        ReadError::Unknown { what: what(), why, retry_after: RETRY }
+    }
+
+    /// How fresh what a source holds is, and why it is stale; 'not known yet' before its first list.
+    fn listed<T: Held>(
+        reader: &SourceReader<T>,
+        what: impl Fn() -> String,
+    ) -> Result<(Freshness, Option<String>), ReadError> {
+        let freshness = reader.freshness().ok_or_else(|| Self::unknown(reader, what))?;
+        let fault = || reader.status().last_fault.map(|fault| fault.error.to_string());
         let why = match freshness.state {
             FreshState::Fresh => None,
             FreshState::Stale { reason, .. } => Some(fault().unwrap_or_else(|| reason.to_string())),
@@ -559,7 +566,7 @@ impl Sources {
             .map_err(StartError::Manifests)?;
         let reader = manifests.reader();
         // There is no node without a cluster, and that is known.
-        let (mut writer, node) = source::new(Source::Manifest, clock);
+        let (writer, node) = source::new(Source::Manifest, clock);
         writer.replace([]);
         writer.watching();
         let source = |kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflect::Manifests);

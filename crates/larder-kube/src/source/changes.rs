@@ -1,6 +1,6 @@
 //! Following a source without a buffer that grows.
 
-use super::{Held, Shared};
+use super::{Held, Shared, Synced};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -62,7 +62,7 @@ impl<T: Held> Changes<T> {
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// use larder_clock::VirtualClock;
     /// use larder_kube::{Change, Pod, source};
-    /// let (mut writer, reader) = source::new::<Pod>(larder_objects::Source::Watch, VirtualClock::default());
+    /// let (writer, reader) = source::new::<Pod>(larder_objects::Source::Watch, VirtualClock::default());
     /// let mut changes = reader.changes();
     /// writer.replace([]);
     /// assert!(matches!(changes.next().await, Some(Change::Resync(all)) if all.is_empty()));
@@ -81,7 +81,7 @@ impl<T: Held> Changes<T> {
                 Err(RecvError::Lagged(_)) => self.receiver = None,
             }
         }
-        self.shared.synced.clone().wait_for(|synced| *synced).await.ok()?;
+        self.shared.synced.clone().wait_for(|synced| *synced != Synced::No).await.ok()?;
         let state = self.shared.state.read();
         // Under the lock: what is in the map is not sent, and what is sent is not in the map.
         self.receiver = Some(self.shared.changes.upgrade()?.subscribe());

@@ -1,6 +1,6 @@
 //! The writing end of a source.
 
-use super::{Change, Fault, Held, Shared, SourceStatus, State};
+use super::{Change, Fault, Held, Shared, SourceStatus, State, Synced};
 use crate::Kind;
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason};
@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 
 /// The one writer of a source. When it is dropped, readers keep what was last known and followers end.
 pub struct SourceWriter<T> {
     shared: Arc<Shared<T>>,
     changes: broadcast::Sender<Change<T>>,
-    synced: watch::Sender<bool>,
+    synced: watch::Sender<Synced>,
     clock: Arc<dyn Clock>,
 }
 
@@ -22,7 +23,7 @@ impl<T: Held> SourceWriter<T> {
     pub(super) fn new(
         shared: Arc<Shared<T>>,
         changes: broadcast::Sender<Change<T>>,
-        synced: watch::Sender<bool>,
+        synced: watch::Sender<Synced>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self { shared, changes, synced, clock }
@@ -31,60 +32,68 @@ impl<T: Held> SourceWriter<T> {
     /// A complete list has arrived: what is not in it is gone, and the source has synced.
     ///
     /// Versions that are held already are not told to the followers again.
-    pub fn replace(&mut self, all: impl IntoIterator<Item = Arc<T>>) {
-        let all: BTreeMap<_, _> = all.into_iter().map(|object| (object.object().key(), object)).collect();
+    pub fn replace(&self, all: impl IntoIterator<Item = Arc<T>>) {
         let mut state = self.shared.state.write();
-        let gone: Vec<_> = state.objects.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
-        for key in gone {
-            self.take_out(&mut state, &key);
-        }
-        for (key, object) in all {
-            self.put(&mut state, key, object);
-        }
-        let now = self.heard(&mut state.status);
-        let status = &mut state.status;
-        status.lists += 1;
-        status.synced = true;
-        status.failures = 0;
-        connect(status, now);
+        self.put_all(&mut state, all);
+        let now = self.clock.now();
+        state.status.synced = true;
+        self.heard(&mut state.status, now);
         // Under the lock, so that nobody who sees it synced finds the map from before.
-        self.synced.send_replace(true);
+        self.synced.send_replace(Synced::Yes);
+    }
+
+    /// A complete list has arrived that may be old: what is in it is served as stale, and a source that has not synced still
+    /// has not. The next [`confirm`](Self::confirm) ends both.
+    pub(crate) fn replace_unconfirmed(&self, all: impl IntoIterator<Item = Arc<T>>) {
+        let mut state = self.shared.state.write();
+        self.put_all(&mut state, all);
+        let now = self.clock.now();
+        state.status.last_contact.get_or_insert(now);
+        disconnect(&mut state.status, now);
+        self.synced.send_if_modified(|synced| std::mem::replace(synced, (*synced).max(Synced::Listed)) == Synced::No);
     }
 
     /// An object is new or has changed.
-    pub fn set(&mut self, object: Arc<T>) {
+    pub fn set(&self, object: Arc<T>) {
         let mut state = self.shared.state.write();
-        self.heard(&mut state.status);
+        self.changed(&mut state.status);
         self.put(&mut state, object.object().key(), object);
     }
 
     /// An object is gone. Without effect where it is not held.
-    pub fn remove(&mut self, namespace: &str, name: &str) {
+    pub fn remove(&self, namespace: &str, name: &str) {
         let mut state = self.shared.state.write();
-        self.heard(&mut state.status);
+        self.changed(&mut state.status);
         self.take_out(&mut state, &ObjectKey::new(namespace, name));
     }
 
-    /// The source has given a sign of life, without a change.
-    pub fn contact(&mut self) {
+    /// The source has shown, so long ago, that what it holds is current; after a complete list, that the source has synced.
+    pub fn confirm(&self, ago: Duration) {
+        let now = self.clock.now();
         let mut state = self.shared.state.write();
-        self.heard(&mut state.status);
+        let ago = i128::try_from(ago.as_nanos()).unwrap_or(i128::MAX);
+        self.heard(&mut state.status, Timestamp::from_nanos(now.as_nanos().saturating_sub(ago)));
+        state.status.synced = true;
+        self.synced.send_if_modified(|synced| std::mem::replace(synced, Synced::Yes) != Synced::Yes);
     }
 
-    /// The source is being watched from now on.
-    pub fn watching(&mut self) {
+    /// A watch is open. What it has yet to bring is not known.
+    pub(crate) fn watch_begun(&self) {
+        self.shared.state.write().status.watches += 1;
+    }
+
+    /// The source is being watched from now on, and what it holds is current.
+    pub fn watching(&self) {
+        let now = self.clock.now();
         let mut state = self.shared.state.write();
-        let now = self.heard(&mut state.status);
-        let status = &mut state.status;
-        status.watches += 1;
-        status.failures = 0;
-        connect(status, now);
+        state.status.watches += 1;
+        self.heard(&mut state.status, now);
     }
 
     /// The source cannot be followed, or cannot be trusted; what it holds is stale from now on.
     ///
     /// `class` is a short name for the kind of failure, from a fixed set.
-    pub fn failed(&mut self, class: &'static str, error: Arc<dyn Error + Send + Sync>) {
+    pub fn failed(&self, class: &'static str, error: Arc<dyn Error + Send + Sync>) {
         let now = self.clock.now();
         let mut state = self.shared.state.write();
         let status = &mut state.status;
@@ -93,10 +102,30 @@ impl<T: Held> SourceWriter<T> {
         disconnect(status, now);
     }
 
-    fn heard(&self, status: &mut SourceStatus) -> Timestamp {
-        let now = self.clock.now();
-        status.last_contact = Some(now);
-        now
+    /// What is held was current then.
+    fn heard(&self, status: &mut SourceStatus, at: Timestamp) {
+        status.last_contact = status.last_contact.max(Some(at));
+        status.failures = 0;
+        connect(status, self.clock.now());
+    }
+
+    /// A change says nothing about what else is held, where that is stale.
+    fn changed(&self, status: &mut SourceStatus) {
+        if status.connected {
+            status.last_contact = Some(self.clock.now());
+        }
+    }
+
+    fn put_all(&self, state: &mut State<T>, all: impl IntoIterator<Item = Arc<T>>) {
+        let all: BTreeMap<_, _> = all.into_iter().map(|object| (object.object().key(), object)).collect();
+        let gone: Vec<_> = state.objects.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
+        for key in gone {
+            self.take_out(state, &key);
+        }
+        for (key, object) in all {
+            self.put(state, key, object);
+        }
+        state.status.lists += 1;
     }
 
     fn put(&self, state: &mut State<T>, key: ObjectKey, object: Arc<T>) {

@@ -49,6 +49,11 @@ pub(crate) fn status(code: u16, reason: &str, message: &str) -> Answer {
     Answer::Body { code, headers: vec![], body: body.to_string().into() }
 }
 
+/// A server that serves no streaming lists.
+pub(crate) fn no_streaming() -> Answer {
+    status(422, "Invalid", "sendInitialEvents: Forbidden")
+}
+
 pub(crate) fn later(code: u16, seconds: u32) -> Answer {
     Answer::Body { code, headers: vec![("retry-after", seconds.to_string())], body: Bytes::new() }
 }
@@ -60,6 +65,19 @@ impl Feed {
     pub(crate) fn new() -> (Self, Answer) {
         let (sender, receiver) = mpsc::channel(64);
         (Self(sender), Answer::Stream(receiver))
+    }
+
+    /// A watch that has begun with a complete list of these (a streaming list).
+    pub(crate) fn listing(version: &str, items: &[Value]) -> (Self, Answer) {
+        let (feed, answer) = Self::new();
+        let annotations = json!({"k8s.io/initial-events-end": "true"});
+        let end = json!({"metadata": {"resourceVersion": version, "annotations": annotations}});
+        let events = items.iter().map(|item| ("ADDED", item)).chain([("BOOKMARK", &end)]);
+        for (type_, object) in events {
+            let line = format!("{}\n", json!({"type": type_, "object": object}));
+            feed.0.try_send(Ok(line.into())).expect("there is room for it");
+        }
+        (feed, answer)
     }
 
     pub(crate) async fn event(&self, type_: &str, object: &Value) {

@@ -3,11 +3,12 @@
 use crate::server::{connect, start, start_with, until};
 use larder_clock::TokioClock;
 use larder_kube::{
-    KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, NodeSource, ObjectKind, PodSource,
+    KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, Node, NodeSource, ObjectKind, Pod,
+    PodSource, SourceReader,
 };
 use larder_objects::{
-    Fetch, FetchError, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent,
-    ReflectorSink,
+    Fetch, FetchError, FreshState, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace,
+    ReflectorEvent, ReflectorSink, StaleReason,
 };
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
 use larder_testkit::objects::{config_map, node, pod};
@@ -251,16 +252,7 @@ async fn lesson_6_a_restore_of_etcd_is_noticed_though_the_server_is_silent_about
 async fn lesson_6_pods_and_node_notice_a_restore_of_etcd_as_soon_as_the_server_is_back() {
     let server =
         start_with(ApiServerOptions { bookmark_interval: Duration::from_hours(1), ..Default::default() }).await;
-    server.store().create(node("n1")).unwrap();
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("kubeconfig");
-    server.write_kubeconfig(&path, &server.add_user(User::node("n1"))).unwrap();
-    let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
-    let pods = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
-    let nodes = NodeSource::new(client, "n1", TokioClock::new()).unwrap();
-    let (pod_reader, node_reader) = (pods.reader(), nodes.reader());
-    let _pods = AbortOnDropHandle::new(tokio::spawn(pods.run(CancellationToken::new())));
-    let _nodes = AbortOnDropHandle::new(tokio::spawn(nodes.run(CancellationToken::new())));
+    let (pod_reader, node_reader, _runs) = sources(&server, options()).await;
     until(|| pod_reader.status().connected && node_reader.status().connected).await;
     let backup = server.store().backup();
     server.store().create(pod("shop", "web").node("n1").build()).unwrap();
@@ -275,6 +267,79 @@ async fn lesson_6_pods_and_node_notice_a_restore_of_etcd_as_soon_as_the_server_i
     server.store().restore(&backup);
     server.restore().await.unwrap();
     until(|| pod_reader.get("shop", "web").is_none() && version() == before).await;
+}
+
+/// A source of pods and one of the node, with the node's own credentials.
+async fn sources(
+    server: &ApiServer,
+    options: KubeOptions,
+) -> (SourceReader<Pod>, SourceReader<Node>, Vec<AbortOnDropHandle<()>>) {
+    server.store().apply(node("n1")).unwrap();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("kubeconfig");
+    server.write_kubeconfig(&path, &server.add_user(User::node("n1"))).unwrap();
+    let client = KubeClient::from_kubeconfig(&path, None, options).await.unwrap();
+    let pods = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+    let nodes = NodeSource::new(client, "n1", TokioClock::new()).unwrap();
+    let (pod_reader, node_reader) = (pods.reader(), nodes.reader());
+    let runs = vec![
+        AbortOnDropHandle::new(tokio::spawn(pods.run(CancellationToken::new()))),
+        AbortOnDropHandle::new(tokio::spawn(nodes.run(CancellationToken::new()))),
+    ];
+    (pod_reader, node_reader, runs)
+}
+
+/// As Secrets and `ConfigMap`s are: see the test above.
+#[tokio::test]
+async fn pods_and_node_are_confirmed_by_their_connection_and_stale_while_the_server_is_frozen() {
+    let options = KubeOptions { dead_link_timeout: Duration::from_mins(1), ..options() };
+    let server = start().await;
+    let (pods, own, _runs) = sources(&server, options).await;
+    let all = || [pods.status(), own.status()];
+    until(|| all().iter().all(|status| status.connected)).await;
+    // Nothing happens to them, and yet they do not age.
+    for _ in 0..3 {
+        let before = all().map(|status| status.last_contact);
+        until(|| all().map(|status| status.last_contact).iter().zip(before).all(|(now, before)| *now > before)).await;
+    }
+    server.freeze(true);
+    until(|| all().iter().all(|status| !status.connected)).await;
+    for (status, freshness) in all().iter().zip([pods.freshness(), own.freshness()]) {
+        let fault = status.last_fault.as_ref().unwrap();
+        assert_eq!((fault.class, status.failures, status.watches), ("timeout", 1, 1));
+        assert!(fault.error.to_string().contains("no answer from the API server"), "{}", fault.error);
+        let reason = StaleReason::FetchFailed { class: "timeout" };
+        assert!(matches!(freshness.unwrap().state, FreshState::Stale { reason: why, .. } if why == reason));
+    }
+    server.freeze(false);
+    until(|| all().iter().all(|status| status.connected && status.failures == 0)).await;
+    assert!(all().iter().all(|status| (status.watches, status.lists) == (1, 1)));
+}
+
+/// Where there are no PINGs, a bookmark confirms, and nothing else does.
+#[tokio::test]
+async fn over_http_1_a_bookmark_confirms_pods_and_node() {
+    let bookmark_interval = Duration::from_millis(100);
+    let server = ApiServer::start_with(ApiServerOptions { bookmark_interval, ..Default::default() }).await.unwrap();
+    let (pods, own, _runs) = sources(&server, options()).await;
+    let all = || [pods.status(), own.status()];
+    until(|| all().iter().all(|status| status.connected)).await;
+    let before = all().map(|status| status.last_contact);
+    until(|| all().map(|status| status.last_contact).iter().zip(before).all(|(now, before)| *now > before)).await;
+}
+
+/// Pods of an API server without streaming lists are never read from etcd.
+#[tokio::test]
+async fn pods_are_listed_from_the_watch_cache_where_streaming_lists_are_refused() {
+    let streaming_lists = StreamingLists::Forbidden;
+    let server = start_with(ApiServerOptions { streaming_lists, ..Default::default() }).await;
+    server.store().create(pod("shop", "web").node("n1").build()).unwrap();
+    let (pods, _own, _runs) = sources(&server, options()).await;
+    until(|| pods.get("shop", "web").is_some() && pods.freshness().is_some_and(|freshness| freshness.is_fresh())).await;
+    server.store().create(pod("shop", "second").node("n1").build()).unwrap();
+    server.expire_watches();
+    until(|| pods.status().lists == 2 && pods.get("shop", "second").is_some()).await;
+    assert!(pods.status().synced);
 }
 
 #[tokio::test]

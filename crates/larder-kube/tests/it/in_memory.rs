@@ -3,7 +3,9 @@
 use crate::fake::{until, within};
 use crate::pool::{read, watch};
 use http::uri::Authority;
-use larder_kube::{ByteStream, Connecting, Connector, KubeClient, KubeOptions};
+use larder_clock::{Clock as _, TokioClock};
+use larder_kube::{ByteStream, Connecting, Connector, KubeClient, KubeOptions, NodeSource, PodSource};
+use larder_objects::{FreshState, Freshness, StaleReason};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault};
 use larder_testkit::objects::{node, secret};
 use std::fmt;
@@ -13,6 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Connects to a simulated server, whatever host is asked for.
 pub(crate) struct InMemory {
@@ -133,4 +137,55 @@ async fn a_cut_connection_fails_what_is_under_way_and_the_next_read_has_another(
     assert!(within(hanging).await.unwrap().unwrap_err().is_unreached());
     read(&client, "tls").await.unwrap();
     assert_eq!(client.stats().connections_opened, 2);
+}
+
+/// With the defaults, over an hour in which nothing happens: what holds for Secrets holds for pods and the node.
+#[tokio::test]
+async fn pods_and_node_do_not_age_while_their_connection_answers_and_are_stale_within_10_s_when_it_does_not() {
+    let memory = InMemory::start().await;
+    memory.server.store().create(node("n1")).unwrap();
+    let client = memory.client(KubeOptions::default()).await;
+    tokio::time::pause();
+    let clock = TokioClock::new();
+    let pods = PodSource::new(client.clone(), "n1", clock).unwrap();
+    let own = NodeSource::new(client, "n1", clock).unwrap();
+    let (pod_reader, node_reader) = (pods.reader(), own.reader());
+    let _pods = AbortOnDropHandle::new(tokio::spawn(pods.run(CancellationToken::new())));
+    let _own = AbortOnDropHandle::new(tokio::spawn(own.run(CancellationToken::new())));
+    let all = || [pod_reader.freshness().unwrap(), node_reader.freshness().unwrap()];
+    until(|| pod_reader.status().connected && node_reader.status().connected).await;
+    for _ in 0..3600 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for freshness in all() {
+            // 5 s until the PING, and half of that until its answer is looked at.
+            let age = freshness.age(clock.now());
+            assert!(freshness.is_fresh() && age <= Duration::from_secs(8), "{freshness:?} at an age of {age:?}");
+        }
+    }
+    for pause in [12, 600] {
+        memory.server.freeze(true);
+        let frozen = Instant::now();
+        until(|| all().iter().all(|freshness| !freshness.is_fresh())).await;
+        let took = frozen.elapsed();
+        assert!(took <= Duration::from_millis(10_100), "{took:?}");
+        for freshness in all() {
+            let why = StaleReason::FetchFailed { class: "timeout" };
+            assert!(matches!(freshness.state, FreshState::Stale { reason, .. } if reason == why), "{freshness:?}");
+        }
+        // They stay so, whether or not the connection is given up and others are tried.
+        while frozen.elapsed() < Duration::from_secs(pause) {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            for freshness in all() {
+                let age = freshness.age(clock.now());
+                assert!(!freshness.is_fresh() && age >= frozen.elapsed(), "{freshness:?} at an age of {age:?}");
+            }
+        }
+        memory.server.freeze(false);
+        let thawed = Instant::now();
+        until(|| all().iter().all(Freshness::is_fresh)).await;
+        let took = thawed.elapsed();
+        assert!(took <= Duration::from_secs(45), "{took:?} after {pause} s");
+    }
+    let lists = [pod_reader.status().lists, node_reader.status().lists];
+    assert_eq!(lists, [1, 1], "they went on where they were");
 }

@@ -3,9 +3,9 @@
 //! - `fake`: the server; in the same process and on tokio's paused time, so that deadlines and pauses cost nothing.
 //! - `fetch`: reads of one object.
 //! - `node_check`: whose credentials these are, and whether the node is there.
-//! - `reflector`: list and watch, and every way in which they go wrong.
+//! - `source_reflector`: the pods of a node and the node: list and watch, and every way in which they go wrong.
 //! - `source`: readers and followers.
-//! - `reflect`: reflectors of single objects and of namespaces.
+//! - `object_reflector`: reflectors of single objects and of namespaces.
 //! - `server`: the simulated server, with TLS and HTTP/2, in real time.
 //! - `faults`: reflectors against the simulated server, through everything that goes wrong.
 //! - `pool`: many watches and reads over few connections.
@@ -19,9 +19,9 @@ mod faults;
 mod fetch;
 mod in_memory;
 mod node_check;
+mod object_reflector;
 mod pool;
 mod proxy;
-mod reflect;
-mod reflector;
 mod server;
 mod source;
+mod source_reflector;

@@ -28,7 +28,7 @@ async fn told(changes: &mut Changes<Pod>) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_follower_hears_all_then_each_change() {
-    let (mut writer, reader) = source::new(Source::Watch, VirtualClock::default());
+    let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let mut changes = reader.changes();
     writer.replace([made("a", "a1", "1")]);
     assert_eq!(told(&mut changes).await, "all a1@1");
@@ -53,7 +53,7 @@ async fn a_follower_hears_all_then_each_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_follower_gets_the_whole_map_again() {
-    let (mut writer, reader) = source::new(Source::Watch, VirtualClock::default());
+    let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let (mut slow, mut quick) = (reader.changes(), reader.changes());
     writer.replace([]);
     assert_eq!(told(&mut slow).await, "all ");
@@ -70,7 +70,7 @@ async fn a_slow_follower_gets_the_whole_map_again() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_told_before_the_first_list() {
-    let (mut writer, reader) = source::new(Source::Watch, VirtualClock::default());
+    let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let mut changes = reader.changes();
     assert!(tokio::time::timeout(Duration::from_secs(1), changes.next()).await.is_err());
     writer.replace([]);
@@ -93,7 +93,7 @@ async fn a_source_that_is_given_up_before_its_first_list_never_syncs() {
 
 #[test]
 fn the_runtime_uid_leads_to_the_pod_that_has_it_now() {
-    let (mut writer, reader) = source::new(Source::Watch, VirtualClock::default());
+    let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let mirror = |name: &str, uid: &str| {
         let mut json = pod(name, "");
         json["metadata"]["uid"] = uid.into();
@@ -112,10 +112,10 @@ fn the_runtime_uid_leads_to_the_pod_that_has_it_now() {
 #[test]
 fn times_are_those_of_the_clock() {
     let clock = VirtualClock::new(Timestamp::from_nanos(5));
-    let (mut writer, reader) = source::new::<Pod>(Source::Watch, clock.clone());
+    let (writer, reader) = source::new::<Pod>(Source::Watch, clock.clone());
     writer.replace([]);
     clock.set(Timestamp::from_nanos(9));
-    writer.contact();
+    writer.confirm(Duration::ZERO);
     let freshness = reader.freshness().unwrap();
     assert!(freshness.is_fresh() && freshness.confirmed_at == Timestamp::from_nanos(9));
     clock.set(Timestamp::from_nanos(20));

@@ -233,6 +233,7 @@ fn api_server(out: &mut Out<'_>, stats: &KubeStats) -> fmt::Result {
         ("went_back", stats.relists_went_back),
         ("unreadable", stats.relists_unreadable),
         ("silent", stats.relists_silent),
+        ("failing", stats.relists_failing),
     ];
     let relists = relists.map(|(reason, count)| (label("reason", reason), ConstCounter::new(count)));
     let help = "Lists that took the place of a watch which could not go on, by reason";

@@ -77,7 +77,7 @@ impl Followed {
 
 #[tokio::test]
 async fn a_read_that_begins_when_a_pod_is_known_finds_its_references() {
-    let mut all = follow(true);
+    let all = follow(true);
     all.writer.replace([]);
     for n in 0..300 {
         // More than the buffer of changes holds, without a moment for the registrar in between.
@@ -93,7 +93,7 @@ async fn a_read_that_begins_when_a_pod_is_known_finds_its_references() {
 #[tokio::test]
 async fn a_pod_that_has_ended_lets_go_of_its_objects_unless_it_is_to_keep_them() {
     for (release_ended, expected) in [(true, 0), (false, 1)] {
-        let mut all = follow(release_ended);
+        let all = follow(release_ended);
         all.writer.replace([pod("job", 1, "Running", "db")]);
         assert_eq!(all.references("db").await, 1);
         for (version, phase) in [(2, "Succeeded"), (3, "Failed")] {
@@ -105,7 +105,7 @@ async fn a_pod_that_has_ended_lets_go_of_its_objects_unless_it_is_to_keep_them()
 
 #[tokio::test]
 async fn a_full_list_unregisters_what_is_not_in_it() {
-    let mut all = follow(true);
+    let all = follow(true);
     all.writer.replace([pod("a", 1, "Running", "db"), pod("b", 1, "Running", "db")]);
     assert_eq!(all.references("db").await, 2);
     all.writer.replace([pod("b", 1, "Running", "db")]);
@@ -114,7 +114,7 @@ async fn a_full_list_unregisters_what_is_not_in_it() {
 
 #[tokio::test]
 async fn a_pod_that_cannot_be_read_is_told_and_harms_only_itself() {
-    let mut all = follow(true);
+    let all = follow(true);
     let json =
         br#"{"metadata":{"namespace":"shop","name":"odd","uid":"u","resourceVersion":"1"},"spec":{"containers":7}}"#;
     all.writer.replace([Arc::new(Pod::from_json(json).unwrap()), pod("fine", 1, "Running", "db")]);

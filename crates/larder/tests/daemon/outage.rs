@@ -1,11 +1,12 @@
 //! With a simulated API server and a simulated runtime that go away and come back.
 
 use crate::harness::{Answer, Daemon, until};
-use larder_testkit::api_server::{ApiServer, Fault, Kind, User, Verb};
+use larder_testkit::api_server::{ApiServer, ApiServerOptions, CacheLag, Fault, Kind, StreamingLists, User, Verb};
 use larder_testkit::cri_runtime::{CriServer, SandboxSpec};
 use larder_testkit::objects::{node, pod, secret};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const NODE: &str = "node-1";
@@ -22,7 +23,11 @@ struct Cluster {
 impl Cluster {
     /// A node with a TTL of `ttl` seconds, and a pod `web` that refers to the Secret `db` and runs.
     async fn start(folder: &Path, ttl: u32) -> Self {
-        let api = ApiServer::start().await.unwrap();
+        Self::start_with(folder, ttl, ApiServerOptions::default()).await
+    }
+
+    async fn start_with(folder: &Path, ttl: u32, options: ApiServerOptions) -> Self {
+        let api = ApiServer::start_with(options).await.unwrap();
         let mut node = node(NODE);
         let annotations = node.metadata.annotations.get_or_insert_default();
         annotations.insert("node.alpha.kubernetes.io/ttl".to_owned(), ttl.to_string());
@@ -130,6 +135,104 @@ async fn an_outage_of_the_api_server_is_told_with_every_answer_and_ends_by_itsel
     let again = until_answer(&daemon, SECRET, "it is fresh again", |answer| !answer.is_stale()).await;
     assert_eq!(again.json()["data"]["password"], base64_of("two"));
     until_answer(&daemon, "/api/v1/pods", "the pods are fresh again", |answer| !answer.is_stale()).await;
+    until_degraded(&daemon, false).await;
+}
+
+fn source<'a>(report: &'a Value, name: &str) -> &'a Value {
+    report["sources"].as_array().unwrap().iter().find(|source| source["name"] == name).unwrap()
+}
+
+/// As by SIGSTOP: its connections stay open, and answer nothing.
+#[tokio::test]
+async fn while_the_api_server_is_frozen_pods_node_and_secrets_are_stale_and_say_why() {
+    // Without bookmarks: what confirms what is quiet is its connection.
+    let bookmark_interval = Duration::from_hours(1);
+    let options = ApiServerOptions { tls: true, bookmark_interval, ..ApiServerOptions::default() };
+    let outside = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start_with(outside.path(), 60, options).await;
+    let settings = outside.path().join("settings.yaml");
+    std::fs::write(&settings, "kube: {pingInterval: 1s, deadLinkTimeout: 10m}\n").unwrap();
+    let arguments = [
+        "--kubeconfig",
+        &cluster.kubeconfig,
+        "--runtime-endpoint",
+        "none",
+        "--change-detection",
+        "watch",
+        "--config",
+        &settings.display().to_string(),
+    ];
+    let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+    daemon.ready().await;
+    let paths = [SECRET, "/api/v1/pods", "/api/v1/namespaces/shop/pods/web", "/api/v1/nodes/node-1"];
+    for path in paths {
+        until_answer(&daemon, path, "it is fresh", |answer| answer.code == 200 && !answer.is_stale()).await;
+    }
+    for name in ["pods", "node"] {
+        let contact = async || {
+            let report = daemon.get("/larder/v1/status").await.json();
+            source(&report, name)["lastContact"].to_string()
+        };
+        for _ in 0..4 {
+            let before = contact().await;
+            until("it is confirmed again", async || (contact().await != before).then_some(())).await;
+        }
+    }
+
+    cluster.api.freeze(true);
+    for path in paths {
+        let stale = until_answer(&daemon, path, "it is stale", Answer::is_stale).await;
+        assert_eq!(stale.code, 200, "{stale:?}");
+        assert!(stale.header("cache-status").contains("no answer from the API server"), "{path}: {stale:?}");
+    }
+    let report = until_degraded(&daemon, true).await;
+    for name in ["pods", "node"] {
+        let source = source(&report, name);
+        assert_eq!(source["state"], "failing", "{report}");
+        assert!(source["lastError"].as_str().unwrap().contains("no answer from the API server"), "{report}");
+    }
+    let table = daemon.larder("status").await.stdout;
+    let failing = |name: &str| table.lines().any(|line| line.starts_with(name) && line.contains("failing"));
+    assert!(failing("pods") && failing("node"), "{table}");
+
+    cluster.api.freeze(false);
+    for path in paths {
+        until_answer(&daemon, path, "it is fresh again", |answer| !answer.is_stale()).await;
+    }
+    until_degraded(&daemon, false).await;
+}
+
+/// As of a server without streaming lists on an old etcd: its watch cache is behind, and it cannot say how far.
+#[tokio::test]
+async fn pods_that_an_old_watch_cache_has_are_served_as_stale_and_others_are_not_known_until_it_has_caught_up() {
+    let (bookmark_interval, streaming_lists) = (Duration::from_hours(1), StreamingLists::Forbidden);
+    let options = ApiServerOptions { bookmark_interval, streaming_lists, ..ApiServerOptions::default() };
+    let outside = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start_with(outside.path(), 60, options).await;
+    cluster.api.store().set_cache_lag(CacheLag::Frozen);
+    cluster.set_password("two");
+    let daemon = cluster.daemon(tempfile::tempdir().unwrap());
+    let web = "/api/v1/namespaces/shop/pods/web";
+    let stale = until_answer(&daemon, web, "it is there", |answer| answer.code == 200).await;
+    assert!(stale.is_stale() && stale.header("cache-status").contains("the API server's cache"), "{stale:?}");
+    let secret = until_answer(&daemon, SECRET, "what it refers to is served", |answer| answer.code == 200).await;
+    assert_eq!(secret.json()["data"]["password"], base64_of("two"));
+    for path in ["/api/v1/pods", "/api/v1/namespaces/shop/pods/none", "/readyz"] {
+        let answer = daemon.get(path).await;
+        assert_eq!(answer.code, 503, "{path}: {answer:?}");
+    }
+    let asked: Vec<_> = cluster.api.requests().into_iter().filter(|request| request.kind == Some(Kind::Pod)).collect();
+    let lists = asked.iter().filter(|request| request.verb == Verb::List && request.name.is_empty());
+    assert!(
+        lists.clone().count() > 0 && lists.clone().all(|list| list.query.contains("resourceVersion=")),
+        "{asked:?}"
+    );
+
+    cluster.api.store().create(pod("shop", "web-2").node(NODE).build()).unwrap();
+    daemon.ready().await;
+    let fresh = until_answer(&daemon, web, "it is fresh", |answer| !answer.is_stale()).await;
+    assert_eq!(fresh.code, 200, "{fresh:?}");
+    assert_eq!(daemon.get("/api/v1/namespaces/shop/pods/none").await.code, 404);
     until_degraded(&daemon, false).await;
 }
 

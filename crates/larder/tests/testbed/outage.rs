@@ -113,6 +113,41 @@ async fn without_the_api_server_all_that_is_held_is_served_with_its_age() {
     wait_for_report(&daemon, "larder says that all is well", is_healthy).await;
 }
 
+/// Frozen by SIGSTOP, it holds its connections open and answers nothing.
+#[tokio::test]
+async fn while_the_api_server_is_frozen_pods_node_and_secrets_are_stale_and_say_why() {
+    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let cluster = Cluster::new(&testbed).await;
+    cluster.create_secret("one", "value").await;
+    cluster.create_pod_with_secret("web", "one").await;
+    let daemon = Daemon::start(&testbed).await;
+    let paths = [
+        format!("/api/v1/namespaces/{NAMESPACE}/secrets/one"),
+        format!("/api/v1/namespaces/{NAMESPACE}/pods/web"),
+        format!("/api/v1/nodes/{}", testbed.node_name()),
+    ];
+    let all = async |what: &str, is_stale: bool| {
+        for path in &paths {
+            let fits = until(what, LIMIT, async || {
+                let answer = daemon.get(path).await;
+                let fits = answer.status == 200 && answer.is_stale() == is_stale;
+                if fits { Ok(answer) } else { Err(format!("{path}: {answer:?}")) }
+            });
+            fits.await.expect(what);
+        }
+    };
+    all("it is fresh", false).await;
+    testbed.api_server().pause().expect("paused");
+    all("it is stale", true).await;
+    for source in ["pods", "node"] {
+        wait_for_report(&daemon, "it fails", |report| state(report, source) == "failing").await;
+    }
+    testbed.api_server().resume().expect("resumed");
+    testbed.wait_for_api_server().await.expect("API server");
+    all("it is fresh again", false).await;
+    wait_for_report(&daemon, "larder says that all is well", is_healthy).await;
+}
+
 #[tokio::test]
 async fn without_the_runtime_status_reads_say_so_and_waits_end_at_their_deadline() {
     let testbed = Testbed::start(Options::default()).await.expect("testbed");

@@ -42,20 +42,43 @@ pub(crate) enum Item<'a> {
     Restart,
 }
 
+/// Which state a list is to have.
+#[derive(Clone, Copy)]
+pub(crate) enum ListFrom<'a> {
+    /// The state at the time of the request or a later one.
+    Now,
+    /// That of this version or a later one; the API server answers from its watch cache, or 504 where that has not reached
+    /// the version within some seconds.
+    NotOlderThan(&'a str),
+    /// Whatever the API server's watch cache has.
+    Cache,
+}
+
 /// The items of a complete list, handed out one by one, and the version from which to watch.
 ///
 /// A page that has expired meanwhile (410) begins the list anew, once and without pages.
 pub(crate) async fn list(
     client: &KubeClient,
     scope: &Scope,
+    from: ListFrom<'_>,
+    page_size: Option<u32>,
     mut take: impl FnMut(Item<'_>) -> Result<(), KubeError>,
 ) -> Result<String, KubeError> {
     let options = client.options();
-    let mut limit = format!("&limit={}", options.page_size);
+    let from = match from {
+        ListFrom::Now => String::new(),
+        ListFrom::NotOlderThan(version) => {
+            format!("&resourceVersion={}&resourceVersionMatch=NotOlderThan", encode(version))
+        }
+        ListFrom::Cache => "&resourceVersion=0".to_owned(),
+    };
+    let mut limit = page_size.map_or_else(String::new, |size| format!("&limit={size}"));
     let mut token = String::new();
     loop {
         let continued = if token.is_empty() { String::new() } else { format!("&continue={}", encode(&token)) };
-        let path = format!("{}?fieldSelector={}{limit}{continued}", scope.path, scope.field_selector);
+        // The token has the version of the first page.
+        let from = if token.is_empty() { &*from } else { "" };
+        let path = format!("{}?fieldSelector={}{from}{limit}{continued}", scope.path, scope.field_selector);
         let deadline = Instant::now() + options.list_deadline;
         let page = match client.get(&scope.target, &path, deadline, options.max_page_bytes).await {
             Ok(page) => page,

@@ -10,10 +10,13 @@ async fn a_reflectors_task_is_small() {
     let client = KubeClient::without_credentials("http://example", KubeOptions::default()).expect("good options");
     let reflect = client.reflector(ObjectKind::Secret);
     let (sink, _events) = ReflectorSink::channel();
-    let of = Of::Object(ObjectKey::new("web", "tls"));
-    let run = Run { shared: Arc::clone(&reflect.owner.shared), of, sink: Sink::Object(sink) };
+    let selection = Selection::Object(ObjectKind::Secret, ObjectKey::new("web", "tls"));
+    let owner = &reflect.owner;
+    let sink = ObjectSink::Object(sink);
+    let list_watch = ListWatch::new(Arc::clone(&owner.shared), selection, sink, String::new())
+        .expect("a name that an object can have");
     let (_running, dropped) = oneshot::channel();
-    let size = size_of_val(&run.until(dropped, Position::start(String::new())));
+    let size = size_of_val(&Arc::clone(&owner.tasks).run(list_watch, dropped));
     // With what tokio puts around it, 896 bytes; what is larger takes 1024, for tasks are aligned to 128.
     assert!(size <= 776, "{size} bytes");
 }

@@ -1,6 +1,6 @@
 //! List and watch, and every way in which they go wrong.
 
-use crate::fake::{Answer, Fake, Feed, later, ok, pod, pods, raw, secret, status, until};
+use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, pods, raw, secret, status, until};
 use larder_clock::{Clock, TokioClock};
 use larder_kube::{KubeOptions, NodeSource, Pod, PodSource, SourceReader};
 use larder_objects::{Fetch, FreshState, ObjectKey, ReadKind, Source, StaleReason, Ttl};
@@ -9,8 +9,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+const STREAMING: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1\
+     &sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=";
+
+const LIST: &str = "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1";
+
 /// Which version the server is at.
-const PROBE: &str = "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dn1%2Cspec.nodeName%3Dn1&limit=250";
+const PROBE: &str = "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dn1%2Cspec.nodeName%3Dn1";
 
 fn follow(fake: &Fake, options: KubeOptions) -> (SourceReader<Pod>, AbortOnDropHandle<()>) {
     let source = PodSource::new(fake.client(options), "n1", TokioClock::new()).unwrap();
@@ -30,20 +35,14 @@ fn event(name: &str, version: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_lists_consistently_and_watches_from_there() {
-    let (_feed, watch) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "3"), pod("b", "7")])), watch]);
+async fn the_first_list_is_consistent_and_the_beginning_of_the_watch() {
+    let (_feed, watch) = Feed::listing("10", &[pod("a", "3"), pod("b", "7")]);
+    let fake = Fake::new([watch]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     assert!(!reader.status().synced && reader.freshness().is_none());
     assert!(reader.synced().await);
-    let asked = fake.until_asked(2).await;
-    assert_eq!(asked[0].path, "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&limit=250");
-    let watch = &asked[1].path;
-    let timeout = watch
-        .strip_prefix(
-            "/api/v1/pods?watch=true&allowWatchBookmarks=true&fieldSelector=spec.nodeName%3Dn1&resourceVersion=10&timeoutSeconds=",
-        )
-        .unwrap_or_else(|| panic!("{watch}"));
+    let asked = fake.until_asked(1).await;
+    let timeout = asked[0].path.strip_prefix(STREAMING).unwrap_or_else(|| panic!("{}", asked[0].path));
     assert!((1800..3600).contains(&timeout.parse::<u32>().unwrap()));
 
     assert_eq!(names(&reader), ["a", "b"]);
@@ -62,8 +61,8 @@ async fn it_lists_consistently_and_watches_from_there() {
 
 #[tokio::test(start_paused = true)]
 async fn events_change_the_map_in_order() {
-    let (feed, watch) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "3"), pod("b", "7")])), watch]);
+    let (feed, watch) = Feed::listing("10", &[pod("a", "3"), pod("b", "7")]);
+    let fake = Fake::new([watch]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     feed.event("ADDED", &event("c", "11")).await;
     let mut done = event("a", "12");
@@ -77,8 +76,8 @@ async fn events_change_the_map_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_may_come_in_pieces_and_several_at_once() {
-    let (feed, watch) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[])), watch]);
+    let (feed, watch) = Feed::listing("10", &[]);
+    let fake = Fake::new([watch]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     let line = |name, version| format!("{}\r\n\n", json!({"type": "ADDED", "object": event(name, version)}));
     for byte in line("a", "11").chars() {
@@ -90,9 +89,9 @@ async fn an_event_may_come_in_pieces_and_several_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_ends_goes_on_where_it_was() {
-    let (feed, watch) = Feed::new();
+    let (feed, watch) = Feed::listing("10", &[]);
     let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[])), watch, again]);
+    let fake = Fake::new([watch, again]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     feed.event("ADDED", &event("a", "11")).await;
     until(|| reader.status().watches == 1).await;
@@ -101,22 +100,22 @@ async fn a_watch_that_ends_goes_on_where_it_was() {
         feed.bookmark(&(20 + minute).to_string()).await;
     }
     drop(feed);
-    let asked = fake.until_asked(3).await;
-    assert!(asked[2].is_watch() && asked[2].path.contains("&resourceVersion=79&"), "{}", asked[2].path);
+    let asked = fake.until_asked(2).await;
+    assert!(asked[1].is_watch() && asked[1].path.contains("&resourceVersion=79&"), "{}", asked[1].path);
     assert!(reader.status().connected && reader.status().last_fault.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_broken_link_makes_it_stale_until_it_watches_again() {
-    let (feed, watch) = Feed::new();
+    let (feed, watch) = Feed::listing("10", &[pod("a", "3")]);
     let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch, Answer::Break, status(503, "", "")]);
+    let fake = Fake::new([watch, Answer::Break, status(503, "", "")]);
     fake.push(ok(&pods("10", &[])));
     fake.push(status(503, "", ""));
     fake.push(ok(&pods("12", &[])));
     fake.push(again);
     let (reader, _run) = follow(&fake, KubeOptions::default());
-    fake.until_asked(2).await;
+    fake.until_asked(1).await;
     feed.text("{\"type\":\"ADDED\",\"obj").await;
     feed.cut().await;
     until(|| reader.status().failures == 2).await;
@@ -131,7 +130,7 @@ async fn a_broken_link_makes_it_stale_until_it_watches_again() {
     assert!(reader.freshness().unwrap().is_fresh());
     // It asks where the server is, goes on where it was, and does not list again.
     let asked = fake.paths();
-    let (probes, watches): (Vec<_>, Vec<_>) = asked[2..].iter().partition(|path| !path.contains("watch=true"));
+    let (probes, watches): (Vec<_>, Vec<_>) = asked[1..].iter().partition(|path| !path.contains("watch=true"));
     assert!(probes.len() == 4 && probes.iter().all(|path| *path == PROBE), "{asked:?}");
     assert!(watches.len() == 2 && watches.iter().all(|path| path.contains("&resourceVersion=10&")), "{asked:?}");
     let fault = reader.status().last_fault.unwrap();
@@ -142,17 +141,16 @@ async fn a_broken_link_makes_it_stale_until_it_watches_again() {
 #[tokio::test(start_paused = true)]
 async fn an_expired_version_is_listed_anew_and_what_is_gone_is_gone() {
     for by_event in [true, false] {
-        let (feed, watch) = Feed::new();
-        let (_second, again) = Feed::new();
-        let relist = ok(&pods("30", &[pod("b", "29")]));
-        let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch]);
+        let (feed, watch) = Feed::listing("10", &[pod("a", "3")]);
+        let (_second, again) = Feed::listing("30", &[pod("b", "29")]);
+        let fake = Fake::new([watch]);
         if !by_event {
             fake.push(status(410, "Expired", "too old resource version"));
         }
-        fake.push(relist);
         fake.push(again);
         let (reader, _run) = follow(&fake, KubeOptions::default());
-        fake.until_asked(2).await;
+        until(|| reader.status().synced).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let before = tokio::time::Instant::now();
         if by_event {
             let expired =
@@ -165,8 +163,7 @@ async fn an_expired_version_is_listed_anew_and_what_is_gone_is_gone() {
         until(|| names(&reader) == ["b"]).await;
         assert!(before.elapsed() < Duration::from_secs(1), "it is the way of things, not a failure");
         assert!(reader.status().last_fault.is_none());
-        let asked = fake.until_asked(if by_event { 4 } else { 5 }).await;
-        assert!(asked.last().unwrap().path.contains("&resourceVersion=30&"));
+        assert!(fake.paths().last().unwrap().starts_with(STREAMING), "{:?}", fake.paths());
     }
 }
 
@@ -174,13 +171,13 @@ async fn an_expired_version_is_listed_anew_and_what_is_gone_is_gone() {
 async fn a_server_that_does_not_know_its_own_lists_version_is_left_alone_for_a_while() {
     let fake = Fake::default();
     for _ in 0..10 {
-        fake.push(ok(&pods("10", &[])));
-        fake.push(status(410, "Expired", ""));
+        let (feed, watch) = Feed::listing("10", &[]);
+        feed.event("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"})).await;
+        fake.push(watch);
     }
     let (_reader, _run) = follow(&fake, KubeOptions::default());
-    let asked = fake.until_asked(20).await;
-    let lists: Vec<_> = asked.iter().filter(|asked| !asked.is_watch()).map(|asked| asked.at).collect();
-    assert!(lists[9] - lists[0] > Duration::from_mins(1), "the pauses grow");
+    let asked = fake.until_asked(10).await;
+    assert!(asked[9].at - asked[0].at > Duration::from_mins(1), "the pauses grow");
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,16 +198,18 @@ async fn pauses_grow_to_the_limit_and_no_further() {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_respected() {
+    let (feed, list) = Feed::listing("10", &[]);
     let (_feed, watch) = Feed::new();
-    let fake = Fake::new([later(429, 9), ok(&pods("10", &[])), later(429, 20), ok(&pods("10", &[])), watch]);
+    drop(feed);
+    let fake = Fake::new([later(429, 9), list, ok(&pods("10", &[])), later(429, 20), ok(&pods("10", &[])), watch]);
     let (_reader, _run) = follow(&fake, KubeOptions::default());
-    let asked = fake.until_asked(5).await;
-    for (before, after, seconds) in [(0, 1, 9), (2, 3, 20)] {
+    let asked = fake.until_asked(6).await;
+    for (before, after, seconds) in [(0, 1, 9), (3, 4, 20)] {
         let pause = asked[after].at - asked[before].at;
         let (least, most) = (Duration::from_secs(seconds), Duration::from_secs(seconds * 5 / 4 + 1));
         assert!(pause >= least && pause <= most, "{pause:?}");
     }
-    assert!(asked[4].is_watch());
+    assert!(asked[5].is_watch());
 }
 
 /// Its name, what it is, and how many seconds it asks for.
@@ -273,6 +272,7 @@ async fn a_server_that_serves_all_but_this_is_not_asked_in_a_loop() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_cannot_be_read_changes_nothing() {
     let list = pods("10", &[pod("a", "3")]).to_string();
+    let current = || ok(&pods("10", &[]));
     let bad = [
         list[..list.len() - 5].to_owned(),
         "<html>".to_owned(),
@@ -281,14 +281,17 @@ async fn a_list_that_cannot_be_read_changes_nothing() {
         list.replace("\"metadata\":{\"resourceVersion\":\"10\"}", "\"metadata\":{}"),
         list.replace("\"name\":\"a\",", ""),
     ];
-    let fake = Fake::new(bad.iter().map(|body| raw(body)));
+    let fake = Fake::new([no_streaming()]);
+    for body in &bad {
+        fake.push(current());
+        fake.push(raw(body));
+    }
     let (reader, _run) = follow(&fake, KubeOptions::default());
     until(|| reader.status().failures as usize == bad.len()).await;
     assert!(!reader.status().synced && reader.list().is_empty());
     assert_eq!(reader.status().last_fault.unwrap().class, "decode");
-    let (_feed, watch) = Feed::new();
+    let (_feed, watch) = Feed::listing("10", &[pod("a", "3")]);
     fake.push(Answer::Break);
-    fake.push(ok(&pods("10", &[pod("a", "3")])));
     fake.push(watch);
     // The hanging request of before has its deadline first.
     until(|| names(&reader) == ["a"]).await;
@@ -304,154 +307,128 @@ async fn an_event_that_cannot_be_read_leads_to_a_new_list() {
         "x".repeat(2000),
     ];
     for line in broken {
-        let (feed, watch) = Feed::new();
-        let (_second, again) = Feed::new();
-        let fake = Fake::new([ok(&pods("10", &[])), watch, ok(&pods("12", &[pod("a", "11")])), again]);
+        let (feed, watch) = Feed::listing("10", &[]);
+        let (_second, again) = Feed::listing("12", &[pod("a", "11")]);
+        let fake = Fake::new([watch, again]);
         let (reader, _run) = follow(&fake, KubeOptions { max_object_bytes: 500, ..KubeOptions::default() });
         feed.text(&line).await;
         until(|| names(&reader) == ["a"]).await;
-        assert!(!fake.asked()[2].is_watch());
+        assert!(fake.paths()[1].starts_with(STREAMING));
         assert_eq!(reader.status().last_fault.unwrap().class, "decode");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_link_is_noticed_and_all_is_listed_again() {
-    let (feed, watch) = Feed::new();
-    let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[])), watch, ok(&pods("40", &[pod("a", "39")])), again]);
+    let (feed, watch) = Feed::listing("10", &[]);
+    let (_second, again) = Feed::listing("40", &[pod("a", "39")]);
+    let fake = Fake::new([watch, again]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
-    let watched = fake.until_asked(2).await[1].at;
+    let watched = fake.until_asked(1).await[0].at;
     tokio::time::advance(Duration::from_secs(100)).await;
     feed.bookmark("20").await;
-    let asked = fake.until_asked(4).await;
-    let silence = asked[2].at - watched;
+    let asked = fake.until_asked(2).await;
+    let silence = asked[1].at - watched;
     assert!(silence >= Duration::from_secs(250) && silence <= Duration::from_secs(252), "{silence:?}");
     feed.closed().await;
-    assert_eq!(names(&reader), ["a"]);
+    until(|| names(&reader) == ["a"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn versions_that_go_back_lead_to_a_new_list() {
-    let (feed, watch) = Feed::new();
-    let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("1000", &[pod("a", "900")])), watch, ok(&pods("50", &[pod("b", "49")])), again]);
+    let (feed, watch) = Feed::listing("1000", &[pod("a", "900")]);
+    let (_second, again) = Feed::listing("50", &[pod("b", "49")]);
+    let fake = Fake::new([watch, again]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
-    fake.until_asked(2).await;
+    until(|| reader.status().synced).await;
     feed.event("MODIFIED", &event("a", "40")).await;
     until(|| names(&reader) == ["b"]).await;
-    assert!(fake.until_asked(4).await[3].path.contains("&resourceVersion=50&"));
+    assert!(fake.paths()[1].starts_with(STREAMING));
 }
 
 /// To a watch from its future the server says nothing.
 #[tokio::test(start_paused = true)]
 async fn lesson_6_a_lost_watch_does_not_go_on_from_a_version_that_the_server_has_not_reached() {
     for broke in [true, false] {
-        let (feed, watch) = Feed::new();
-        let (_second, again) = Feed::new();
-        let fake = Fake::new([ok(&pods("1000", &[pod("a", "900")])), watch]);
+        let (feed, watch) = Feed::listing("1000", &[pod("a", "900")]);
+        let (_second, again) = Feed::listing("50", &[pod("b", "49")]);
+        let fake = Fake::new([watch]);
         // The outage is long enough for the pauses to grow.
         (0..10).for_each(|_| fake.push(Answer::Break));
         fake.push(ok(&pods("50", &[])));
-        fake.push(ok(&pods("50", &[pod("b", "49")])));
         fake.push(again);
         let (reader, _run) = follow(&fake, KubeOptions::default());
-        fake.until_asked(2).await;
+        until(|| reader.status().synced).await;
         if broke {
             feed.cut().await;
         } else {
             drop(feed);
         }
         until(|| names(&reader) == ["b"]).await;
-        let asked = fake.until_asked(15).await;
-        assert!(asked[2..13].iter().all(|asked| asked.path == PROBE), "{:?}", fake.paths());
-        assert!(asked[14].at - asked[12].at < Duration::from_secs(1), "at once");
-        assert!(asked[14].path.contains("&resourceVersion=50&"));
+        let asked = fake.until_asked(13).await;
+        assert!(asked[1..12].iter().all(|asked| asked.path == PROBE), "{:?}", fake.paths());
+        assert!(asked[12].at - asked[11].at < Duration::from_secs(1), "at once");
+        assert!(asked[12].path.starts_with(STREAMING));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_it_may_not_ask_which_version_the_server_is_at_it_lists() {
-    let (feed, watch) = Feed::new();
-    let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "3")])), watch, status(403, "Forbidden", "")]);
-    fake.push(ok(&pods("12", &[pod("b", "11")])));
-    fake.push(again);
+    let (feed, watch) = Feed::listing("10", &[pod("a", "3")]);
+    let (_second, again) = Feed::listing("12", &[pod("b", "11")]);
+    let fake = Fake::new([watch, status(403, "Forbidden", ""), again]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
-    fake.until_asked(2).await;
+    until(|| reader.status().synced).await;
     feed.cut().await;
     until(|| names(&reader) == ["b"]).await;
-    assert!(fake.until_asked(5).await[4].path.contains("&resourceVersion=12&"), "{:?}", fake.paths());
+    assert!(fake.paths()[2].starts_with(STREAMING), "{:?}", fake.paths());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_node_asks_where_the_server_is_by_its_own_list() {
-    let list = |version: &str| {
-        let items = [json!({"metadata": {"name": "n1", "resourceVersion": version}})];
-        ok(&json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": version}, "items": items}))
-    };
-    let (feed, watch) = Feed::new();
-    let (_second, again) = Feed::new();
-    let fake = Fake::new([list("1000"), watch, list("50"), list("51"), again]);
+    let node = |version: &str| json!({"metadata": {"name": "n1", "resourceVersion": version}});
+    let probe = json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "50"}, "items": []});
+    let (feed, watch) = Feed::listing("1000", &[node("1000")]);
+    let (_second, again) = Feed::listing("51", &[node("51")]);
+    let fake = Fake::new([watch, ok(&probe), again]);
     let source = NodeSource::new(fake.client(KubeOptions::default()), "n1", TokioClock::new()).unwrap();
     let reader = source.reader();
     let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
-    fake.until_asked(2).await;
+    until(|| reader.status().synced).await;
     feed.cut().await;
-    let asked = fake.until_asked(5).await;
-    assert_eq!(reader.node().unwrap().resource_version(), "51");
-    let lists = [0, 2, 3].map(|index: usize| asked[index].path.as_str());
-    assert_eq!(lists, ["/api/v1/nodes?fieldSelector=metadata.name%3Dn1&limit=250"; 3]);
-    assert!(asked[4].path.contains("&resourceVersion=51&"), "{:?}", fake.paths());
+    until(|| reader.node().is_some_and(|node| node.resource_version() == "51")).await;
+    assert_eq!(fake.paths()[1], "/api/v1/nodes?fieldSelector=metadata.name%3Dn1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hanging_list_has_a_deadline() {
-    let (_feed, watch) = Feed::new();
-    let fake = Fake::new([Answer::Hang, ok(&pods("10", &[])), Answer::Hang, ok(&pods("10", &[])), watch]);
+    let (feed, watch) = Feed::listing("10", &[]);
+    // The watch's beginning, the question where the server is, and the list of a server without streaming lists.
+    let fake = Fake::new([Answer::Hang, watch, Answer::Hang]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
-    let asked = fake.until_asked(5).await;
-    assert!((60..62).contains(&(asked[1].at - asked[0].at).as_secs()));
-    assert!((30..32).contains(&(asked[3].at - asked[2].at).as_secs()));
+    until(|| reader.status().synced).await;
+    feed.cut().await;
+    fake.until_asked(4).await;
+    let asked = fake.asked();
+    assert!((30..=32).contains(&(asked[1].at - asked[0].at).as_secs()), "{:?}", fake.paths());
+    assert!((60..=65).contains(&(asked[3].at - asked[2].at).as_secs()), "{:?}", fake.paths());
     assert_eq!(reader.status().last_fault.unwrap().class, "timeout");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_closes_at_once_is_not_begun_in_a_loop() {
-    let fake = Fake::new([ok(&pods("10", &[]))]);
-    for _ in 0..10 {
-        fake.push(raw(""));
-    }
+    let fake = Fake::always(|path| if path.contains("watch=true") { raw("") } else { ok(&pods("10", &[])) });
     let (_reader, _run) = follow(&fake, KubeOptions::default());
-    let asked = fake.until_asked(10).await;
-    assert!(asked[9].at - asked[1].at > Duration::from_secs(30));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
-    let page = |items: &[Value], token: &str| json!({"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "10", "continue": token}, "items": items});
-    let (_feed, watch) = Feed::new();
-    let fake = Fake::new([
-        ok(&page(&[pod("a", "1")], "to/ken=")),
-        status(410, "Expired", ""),
-        ok(&page(&[pod("b", "1")], "second")),
-        ok(&page(&[pod("c", "2")], "")),
-        watch,
-    ]);
-    let (reader, _run) = follow(&fake, KubeOptions { page_size: 1, ..KubeOptions::default() });
-    assert!(reader.synced().await);
-    assert_eq!(names(&reader), ["b", "c"]);
-    let paths = fake.paths();
-    assert!(paths[0].ends_with("&limit=1") && paths[1].ends_with("&limit=1&continue=to%2Fken%3D"));
-    assert!(paths[2].ends_with("n1") && paths[3].ends_with("n1&continue=second"));
+    let asked = fake.until_asked(20).await;
+    assert!(asked[19].at - asked[1].at > Duration::from_secs(30));
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_other_nodes_are_passed_over() {
-    let (feed, watch) = Feed::new();
     let mut other = pod("other", "2");
     other["spec"]["nodeName"] = "n2".into();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "1"), other])), watch]);
+    let (feed, watch) = Feed::listing("10", &[pod("a", "1"), other]);
+    let fake = Fake::new([watch]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     let mut foreign = event("foreign", "11");
     foreign["spec"]["nodeName"] = "n2".into();
@@ -462,10 +439,10 @@ async fn pods_of_other_nodes_are_passed_over() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mirror_pod_is_known_by_the_static_pods_uid() {
-    let (_feed, watch) = Feed::new();
     let mut mirror = pod("static-n1", "1");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "0123456789abcdef"});
-    let fake = Fake::new([ok(&pods("10", &[mirror])), watch]);
+    let (_feed, watch) = Feed::listing("10", &[mirror]);
+    let fake = Fake::new([watch]);
     let (reader, _run) = follow(&fake, KubeOptions::default());
     reader.synced().await;
     let found = reader.get_by_runtime_uid("0123456789abcdef").unwrap();
@@ -476,8 +453,8 @@ async fn a_mirror_pod_is_known_by_the_static_pods_uid() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_it_hangs_up_and_leaves_what_was_known_as_stale() {
-    let (feed, watch) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "1")])), watch]);
+    let (feed, watch) = Feed::listing("10", &[pod("a", "1")]);
+    let fake = Fake::new([watch]);
     let clock = TokioClock::new();
     let source = PodSource::new(fake.client(KubeOptions::default()), "n1", clock).unwrap();
     let reader = source.reader();
@@ -497,19 +474,18 @@ async fn cancelled_it_hangs_up_and_leaves_what_was_known_as_stale() {
 
 #[tokio::test(start_paused = true)]
 async fn the_nodes_annotation_is_the_ttl() {
-    let (feed, watch) = Feed::new();
     let node = |version: &str, ttl: Value| {
         json!({"kind": "Node", "apiVersion": "v1",
             "metadata": {"name": "n1", "resourceVersion": version, "annotations": {"node.alpha.kubernetes.io/ttl": ttl}}})
     };
-    let list = json!({"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": [node("4", "15".into())]});
-    let fake = Fake::new([ok(&list), watch]);
+    let (feed, watch) = Feed::listing("5", &[node("4", "15".into())]);
+    let fake = Fake::new([watch]);
     let source = NodeSource::new(fake.client(KubeOptions::default()), "n1", TokioClock::new()).unwrap();
     let reader = source.reader();
     assert_eq!(reader.object_ttl(), None);
     let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
     until(|| reader.object_ttl() == Some(15_000_000_000)).await;
-    assert_eq!(fake.paths()[0], "/api/v1/nodes?fieldSelector=metadata.name%3Dn1&limit=250");
+    assert!(fake.paths()[0].starts_with("/api/v1/nodes?watch=true&"), "{:?}", fake.paths());
     feed.event("MODIFIED", &node("6", "0".into())).await;
     until(|| reader.object_ttl() == Some(0)).await;
     feed.event("MODIFIED", &node("7", "soon".into())).await;
@@ -532,13 +508,12 @@ async fn names_that_would_be_another_selector_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
-    let (feed, watch) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[])), watch]);
+    let (feed, watch) = Feed::listing("10", &[]);
+    let fake = Fake::new([watch]);
     let client = fake.client(KubeOptions::default());
     let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
     let reader = source.reader();
     let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
-    fake.until_asked(2).await;
     feed.event("ADDED", &event("a", "11")).await;
     until(|| names(&reader) == ["a"]).await;
     fake.push(status(403, "Forbidden", ""));
@@ -549,9 +524,9 @@ async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_server_was_away_a_403_is_doubted_too() {
-    let (feed, watch) = Feed::new();
+    let (feed, watch) = Feed::listing("10", &[pod("a", "1")]);
     let (_second, again) = Feed::new();
-    let fake = Fake::new([ok(&pods("10", &[pod("a", "1")])), watch]);
+    let fake = Fake::new([watch]);
     let client = fake.client(KubeOptions::default());
     let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
     let reader = source.reader();
@@ -576,4 +551,169 @@ async fn while_the_server_was_away_a_403_is_doubted_too() {
     tokio::time::advance(client.options().forbidden_grace).await;
     fake.push(status(403, "Forbidden", ""));
     assert!(fetcher.fetch(&key, ReadKind::Consistent).await.unwrap_err().is_forbidden());
+}
+
+/// To a server without streaming lists, pods are listed from its watch cache, as of the version that it is at.
+#[tokio::test(start_paused = true)]
+async fn without_streaming_lists_pods_are_listed_from_the_watch_cache_as_of_now() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([no_streaming(), ok(&pods("10", &[])), ok(&pods("12", &[pod("a", "3")])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    assert!(reader.synced().await);
+    let asked = fake.until_asked(4).await;
+    assert!(asked[0].path.starts_with(STREAMING));
+    assert_eq!(asked[1].path, PROBE);
+    assert_eq!(asked[2].path, format!("{LIST}&resourceVersion=10&resourceVersionMatch=NotOlderThan"));
+    assert!(asked[3].path.contains("&resourceVersion=12&timeoutSeconds="), "{}", asked[3].path);
+    assert!(reader.freshness().unwrap().is_fresh() && names(&reader) == ["a"]);
+
+    // When everything is listed again it is so, too.
+    let (_second, again) = Feed::new();
+    for answer in [ok(&pods("20", &[])), ok(&pods("20", &[])), again] {
+        fake.push(answer);
+    }
+    feed.event("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"})).await;
+    until(|| names(&reader).is_empty()).await;
+    assert_eq!(fake.paths()[5], format!("{LIST}&resourceVersion=20&resourceVersionMatch=NotOlderThan"));
+    for path in fake.paths().iter().filter(|path| path.starts_with(LIST)) {
+        assert!(path.contains("&resourceVersion=") && !path.contains("limit="), "a read of etcd: {path}");
+    }
+}
+
+fn too_large() -> Answer {
+    status(504, "Timeout", "Too large resource version: 100, current: 10")
+}
+
+/// What an old watch cache has is served as stale, and what it lacks is not known to be absent, until the watch has come
+/// to the version that the server was at.
+#[tokio::test(start_paused = true)]
+async fn what_an_old_watch_cache_has_is_stale_until_the_watch_has_caught_up() {
+    for by_event in [true, false] {
+        let (feed, watch) = Feed::new();
+        let lists =
+            [no_streaming(), ok(&pods("100", &[])), too_large(), ok(&pods("10", &[pod("a", "3"), pod("b", "4")]))];
+        let fake = Fake::new(lists);
+        fake.push(watch);
+        let (reader, _run) = follow(&fake, KubeOptions::default());
+        let asked = fake.until_asked(5).await;
+        assert_eq!(asked[3].path, format!("{LIST}&resourceVersion=0"));
+        let is_behind = |reader: &SourceReader<Pod>| {
+            let state = reader.freshness().unwrap().state;
+            matches!(state, FreshState::Stale { reason: StaleReason::FetchFailed { class: "behind" }, .. })
+        };
+        until(|| names(&reader) == ["a", "b"]).await;
+        assert!(!reader.status().synced && is_behind(&reader));
+        let why = reader.status().last_fault.unwrap().error.to_string();
+        assert!(why.contains("version 10,") && why.ends_with("until its watch has reached version 100"), "{why}");
+        // Followers know these pods already, so that what they refer to is served.
+        let first = reader.changes().next().await;
+        assert!(matches!(first, Some(larder_kube::Change::Resync(all)) if all.len() == 2));
+
+        feed.event("DELETED", &event("b", "50")).await;
+        feed.bookmark("99").await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(names(&reader) == ["a"] && !reader.status().synced && is_behind(&reader), "not there yet");
+        if by_event {
+            feed.event("ADDED", &event("c", "100")).await;
+        } else {
+            feed.bookmark("100").await;
+        }
+        until(|| reader.status().synced).await;
+        assert!(reader.freshness().unwrap().is_fresh() && reader.status().failures == 0);
+        assert_eq!(names(&reader).len(), if by_event { 2 } else { 1 });
+    }
+}
+
+/// A version that was reached before is a bound for the list of a server that lags behind.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_a_server_that_lags_is_not_older_than_what_is_known() {
+    let (feed, watch) = Feed::listing("40", &[pod("a", "3")]);
+    let (_second, again) = Feed::new();
+    let fake = Fake::new([watch, no_streaming(), ok(&pods("100", &[])), too_large(), ok(&pods("60", &[])), again]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    assert!(reader.synced().await);
+    feed.event("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"})).await;
+    fake.until_asked(6).await;
+    assert_eq!(fake.paths()[4], format!("{LIST}&resourceVersion=40&resourceVersionMatch=NotOlderThan"));
+    assert!(!reader.freshness().unwrap().is_fresh());
+}
+
+/// Whose identity may not ask which version the server is at has what the watch cache has, until the watch brings something.
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_ask_for_the_version_the_first_bookmark_confirms() {
+    let (feed, watch) = Feed::new();
+    let fake = Fake::new([no_streaming(), status(403, "Forbidden", ""), ok(&pods("10", &[pod("a", "3")])), watch]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    until(|| names(&reader) == ["a"]).await;
+    assert!(!reader.status().synced);
+    feed.bookmark("10").await;
+    until(|| reader.status().synced).await;
+}
+
+/// As of a compacted or damaged etcd. client-go lists after the first such failure.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_keeps_failing_at_its_version_is_listed_anew() {
+    let broken = json!({"kind": "Status", "code": 500, "reason": "InternalError", "message": "etcdserver: corrupt"});
+    let (feed, watch) = Feed::listing("10", &[pod("a", "3")]);
+    let (second, again) = Feed::new();
+    let (_third, listed) = Feed::listing("12", &[pod("b", "11")]);
+    let fake = Fake::new([watch, ok(&pods("12", &[])), again, listed]);
+    let client = fake.client(KubeOptions::default());
+    let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+    let reader = source.reader();
+    let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
+    let begun = tokio::time::Instant::now();
+    feed.event("ERROR", &broken).await;
+    second.event("ERROR", &broken).await;
+    until(|| names(&reader) == ["b"]).await;
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let asked = fake.paths();
+    assert!(asked[2].contains("&resourceVersion=10&") && asked[3].starts_with(STREAMING), "{asked:?}");
+    assert_eq!(client.stats().relists_failing, 1);
+}
+
+/// A server that is not there, or asks for patience, says nothing about the version.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_or_makes_progress_is_not_listed_anew() {
+    let broken = json!({"kind": "Status", "code": 500, "reason": "InternalError"});
+    let (feed, watch) = Feed::listing("10", &[]);
+    let (second, again) = Feed::new();
+    let (_third, last) = Feed::new();
+    let current = || ok(&pods("30", &[]));
+    let fake =
+        Fake::new([watch, current(), status(429, "", ""), current(), Answer::Break, current(), again, current(), last]);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    feed.event("ERROR", &broken).await;
+    second.event("ADDED", &event("a", "20")).await;
+    second.event("ERROR", &broken).await;
+    let asked = fake.until_asked(9).await;
+    assert!(asked[8].path.contains("&resourceVersion=20&"), "{:?}", fake.paths());
+    assert_eq!(reader.status().lists, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_streaming_list_is_tried_again_after_ten_minutes() {
+    let fake = Fake::new([no_streaming(), ok(&pods("10", &[])), ok(&pods("10", &[]))]);
+    let (feed, watch) = Feed::new();
+    fake.push(watch);
+    let (reader, _run) = follow(&fake, KubeOptions::default());
+    assert!(reader.synced().await);
+    let expired = json!({"kind": "Status", "code": 410, "reason": "Expired"});
+    for _ in 0..9 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        feed.bookmark("11").await;
+    }
+    let (second, again) = Feed::new();
+    for answer in [ok(&pods("12", &[])), ok(&pods("12", &[])), again] {
+        fake.push(answer);
+    }
+    feed.event("ERROR", &expired).await;
+    let asked = fake.until_asked(7).await;
+    assert!(asked[4..].iter().all(|asked| !asked.path.starts_with(STREAMING)), "{:?}", fake.paths());
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let (_third, listed) = Feed::listing("13", &[pod("a", "13")]);
+    fake.push(listed);
+    second.event("ERROR", &expired).await;
+    until(|| names(&reader) == ["a"]).await;
+    assert!(fake.paths()[7].starts_with(STREAMING), "{:?}", fake.paths());
 }

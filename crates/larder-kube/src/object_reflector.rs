@@ -1,29 +1,12 @@
-//! Keeps single objects, or those of a namespace, up to date: a list and a watch for each.
+//! Keeps single Secrets and `ConfigMap`s, or those of a namespace, up to date: a [list-watch](crate::list_watch) for each.
 //!
 //! # Guarantees
 //!
-//! - *Consistent start*: the first thing that a reflector tells is a consistent list, so what it lacks does not exist. It
-//!   is asked for as the beginning of the watch (a streaming list, KEP-3157), in one request; where the server refuses
-//!   that, as with an older etcd behind it, as a list and a watch. The refusal is remembered, and tried again by one
-//!   reflector after the server was away.
-//! - *No gap*: a watch that ended, in good order or with its connection, goes on from the version that was told last. Where
-//!   the server no longer has that version (410), where something cannot be read, and after a long silence, everything is
-//!   listed again.
-//! - *No false freshness*: what is held counts as current while its watch is open and its connection brings signs of life,
-//!   which is told every few seconds ([`ReflectorSink::confirm`]); over HTTP/1.1, when a bookmark comes. It counts as stale
-//!   from when the watch fails or its connection has been silent for one and a half times
-//!   [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval), which is noticed within twice that: 10 s. A watch that goes on after an outage confirms nothing until it has brought something, or has been open and
-//!   quiet for a second, in which it brings what has happened meanwhile.
-//! - *Versions that go back are noticed*, as after a restore of etcd: by an event or bookmark older than the one before,
-//!   and by the version that the server is at, for which one reflector asks after an outage before any goes on from an old
-//!   version. All is listed again then, and [`ReflectorSink::went_back`] told.
-//! - *Patience*: after a failure it waits, longer each time up to
-//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks. The first
-//!   success of any request to a server that was away or refused larder ends the wait, but for what `Retry-After` asks. At most
-//!   [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) reflectors list or begin a watch at a time. When
-//!   many are stopped at once, their watches are closed over some seconds, about a hundred a second.
-//! - *A 403 for what a new pod refers to* is asked again for a moment, not told; see
-//!   [`KubeOptions::forbidden_grace`](crate::KubeOptions::forbidden_grace).
+//! Those of the list-watch, and:
+//!
+//! - *Consistent start*: the first thing that a reflector tells is a consistent list, so what it lacks does not exist.
+//! - *Spread ends*: when many reflectors are stopped at once, their watches are closed over some seconds, about a hundred a
+//!   second.
 //!
 //! # Limits
 //!
@@ -34,43 +17,30 @@
 //!
 //! Dropping a reflector ends its task; its watch is closed soon. [`KubeReflect::stop`] may be dropped and called again.
 //!
-//! # Locks
-//!
-//! One over the reflectors that are confirmed by their connections, held while they are told; a store's locks come after
-//! it.
-//!
 //! # Differs from kubelet
 //!
 //! The kubelet's reflectors (client-go) go on from an old version after an outage without asking where the server is, and
 //! confirm nothing: what they hold always counts as current.
 
-use crate::client::{KubeClient, segment};
+use crate::client::KubeClient;
 use crate::error::{DecodeProblem, KubeError, Target};
-use crate::listwatch::{Scope, encode};
+use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
 use crate::object::{Kind, KubeObject, ObjectKind};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Method;
-use larder_objects::{NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorSink};
-use pulse::Pulse;
-use revision::Revision;
-use run::{Position, Run, Sink};
+use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
 use serde::Deserialize;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-use streaming::Streaming;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-mod pulse;
-mod revision;
-mod run;
-mod streaming;
 
 /// A list of which only the metadata are wanted; a server that cannot do that gives the whole objects.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -104,35 +74,29 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone)]
 pub struct KubeReflect {
-    /// Dropped with the last clone, which ends the tasks; these have `shared` alone.
+    /// Dropped with the last clone, which ends the tasks; these have what is in it alone.
     owner: Arc<Owner>,
 }
 
 struct Owner {
-    shared: Arc<Shared>,
+    tasks: Arc<Tasks>,
+    shared: Arc<Shared<ObjectSink>>,
+    kind: ObjectKind,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.shared.stop.cancel();
+        self.tasks.stop.cancel();
     }
 }
 
-/// What the reflectors of a kind share.
-struct Shared {
-    client: KubeClient,
-    kind: ObjectKind,
+/// The tasks of the reflectors of a kind.
+struct Tasks {
     runtime: Handle,
-    tasks: TaskTracker,
+    tracker: TaskTracker,
     stop: CancellationToken,
-    starts: Semaphore,
-    streaming: Streaming,
-    revision: Revision,
-    pulse: Pulse,
     /// Reflectors that have been dropped and whose watches are not closed yet. Relaxed: it only spreads them in time.
     leaving: AtomicU32,
-    /// Whether the last request failed because the server cannot be reached; for the log alone.
-    away: AtomicBool,
 }
 
 /// A list-watch that runs until this is dropped.
@@ -148,60 +112,77 @@ impl KubeClient {
     ///
     /// Outside of a tokio runtime, on which its tasks run.
     pub fn reflector(&self, kind: ObjectKind) -> KubeReflect {
-        let starts = usize::try_from(self.options().starts_in_flight).unwrap_or(Semaphore::MAX_PERMITS);
-        let shared = Arc::new(Shared {
-            client: self.clone(),
-            kind,
+        let shared = Arc::new(Shared::new(self.clone()));
+        let tasks = Arc::new(Tasks {
             runtime: Handle::current(),
-            tasks: TaskTracker::new(),
+            tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
-            starts: Semaphore::new(starts),
-            streaming: Streaming::default(),
-            revision: Revision::default(),
-            pulse: Pulse::new(self.options().ping_interval),
             leaving: AtomicU32::new(0),
-            away: AtomicBool::new(false),
         });
-        let beating = Arc::clone(&shared);
-        let beat = async move { beating.pulse.beat(&beating.client).await };
-        shared.spawn(shared.stop.clone().run_until_cancelled_owned(beat));
-        KubeReflect { owner: Arc::new(Owner { shared }) }
+        let confirmed = Arc::clone(&shared);
+        let confirm = async move { confirmed.confirm_quiet_watches().await };
+        tasks.spawn(tasks.stop.clone().run_until_cancelled_owned(confirm));
+        KubeReflect { owner: Arc::new(Owner { tasks, shared, kind }) }
     }
 }
 
 impl KubeReflect {
     /// The kind that it reflects.
     pub fn kind(&self) -> ObjectKind {
-        self.owner.shared.kind
+        self.owner.kind
     }
 
     /// Ends all its reflectors and waits until their tasks have ended. What is started afterwards ends at once.
     ///
     /// Cancel safe.
     pub async fn stop(&self) {
-        let shared = &self.owner.shared;
-        shared.stop.cancel();
-        shared.tasks.close();
-        shared.tasks.wait().await;
+        let tasks = &self.owner.tasks;
+        tasks.stop.cancel();
+        tasks.tracker.close();
+        tasks.tracker.wait().await;
     }
 
-    fn start(&self, of: Of, known: String, sink: Sink) -> KubeReflector {
-        let shared = &self.owner.shared;
+    fn start(&self, selection: Selection, known: String, sink: &ObjectSink) -> KubeReflector {
         let (running, dropped) = oneshot::channel();
-        if of.scope(shared.kind).is_some() {
-            let run = Run { shared: Arc::clone(shared), of, sink };
-            shared.spawn(run.until(dropped, Position::start(known)));
-        } else {
-            sink.failed(Arc::new(KubeError::InvalidName { target: of.target(shared.kind) }));
+        let tasks = &self.owner.tasks;
+        match ListWatch::new(Arc::clone(&self.owner.shared), selection, sink.clone(), known) {
+            Ok(list_watch) => tasks.spawn(Arc::clone(tasks).run(list_watch, dropped)),
+            Err(error) => sink.failed(Arc::new(error)),
         }
         KubeReflector { _running: running }
     }
 }
 
-impl Shared {
+impl Tasks {
     fn spawn(&self, future: impl Future + Send + 'static) {
         // An async block around it would have room for it twice.
-        self.tasks.spawn_on(future.map(drop), &self.runtime);
+        self.tracker.spawn_on(future.map(drop), &self.runtime);
+    }
+
+    /// Runs a list-watch until its reflector is dropped, or all are stopped.
+    // Not an `async fn`, which has room for its arguments twice: there are as many of these as objects.
+    #[allow(clippy::manual_async_fn, reason = "see above")]
+    fn run(
+        self: Arc<Self>,
+        mut list_watch: ListWatch<ObjectSink>,
+        dropped: oneshot::Receiver<()>,
+    ) -> impl Future<Output = ()> + Send {
+        async move {
+            let client = list_watch.shared.client.clone();
+            let _running = client.counters().reflector();
+            // Whether there is a watch whose end is to be spread in time; anything else ends at once.
+            let is_open = AtomicBool::new(false);
+            let mut running = pin!(list_watch.run(&is_open));
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                _ = dropped => {}
+                never = &mut running => match never {},
+            }
+            if is_open.load(Ordering::Relaxed) {
+                Box::pin(self.leave()).await;
+            }
+        }
     }
 
     /// Waits as long as a reflector that has ended keeps its watch.
@@ -214,49 +195,86 @@ impl Shared {
     }
 }
 
-/// What a reflector reflects.
+/// Where a reflector tells what it learns.
 #[derive(Clone)]
-enum Of {
-    Object(ObjectKey),
-    Namespace(Arc<str>),
+enum ObjectSink {
+    Object(ReflectorSink<KubeObject, KubeError>),
+    Namespace(NamespaceSink<KubeObject, KubeError>),
 }
 
-impl Of {
-    fn target(&self, kind: ObjectKind) -> Target {
-        match self {
-            Self::Object(key) => Target::Object(kind.into(), key.clone()),
-            Self::Namespace(namespace) => Target::Namespace(kind.into(), Arc::clone(namespace)),
+macro_rules! both {
+    ($self:ident, $sink:ident => $tell:expr) => {
+        match $self {
+            ObjectSink::Object($sink) => $tell,
+            ObjectSink::Namespace($sink) => $tell,
         }
+    };
+}
+
+impl Sink for ObjectSink {
+    type Object = KubeObject;
+
+    fn parse(selection: &Selection, json: &[u8]) -> Result<KubeObject, KubeError> {
+        KubeObject::parse(selection.kind(), json).map_err(|problem| KubeError::decode(selection.target(), problem))
     }
 
-    fn namespace(&self) -> &str {
-        match self {
-            Self::Object(key) => key.namespace(),
-            Self::Namespace(namespace) => namespace,
-        }
+    fn metadata(object: &KubeObject) -> &KubeObject {
+        object
     }
 
-    /// None where a name would be another path or selector than what it stands for. Made anew for each request, which
-    /// spares memory while watches are open.
-    fn scope(&self, kind: ObjectKind) -> Option<Scope> {
-        let resource = Kind::from(kind).resource();
-        let path = format!("/api/v1/namespaces/{}/{resource}", segment(self.namespace())?);
-        let field_selector = match self {
-            Self::Object(key) => {
-                segment(key.name()).filter(|_| !key.name().contains([',', '=', '!', '\\']))?;
-                encode(&format!("metadata.name={}", key.name()))
+    fn node_name(_: &KubeObject) -> &'static str {
+        ""
+    }
+
+    fn listing(&self) {
+        both!(self, sink => sink.listing());
+    }
+
+    fn replace(&self, objects: Listing<KubeObject>, read: ReadKind) {
+        match self {
+            // A list of one name has one object.
+            Self::Object(sink) => sink.replace(objects.into_values().next(), read),
+            Self::Namespace(sink) => {
+                sink.replace(objects.into_iter().map(|((_, name), object)| (name, object)).collect(), read);
             }
-            Self::Namespace(_) => String::new(),
-        };
-        Some(Scope { kind: kind.into(), path, field_selector, target: self.target(kind) })
+        }
     }
 
-    /// Whether an object is one of these; a server that passes over selectors shall not confuse anyone.
-    fn has(&self, object: &KubeObject) -> bool {
+    fn watching(&self) {}
+
+    fn set(&self, object: Arc<KubeObject>) {
         match self {
-            Self::Object(key) => object.name() == key.name() && object.namespace() == key.namespace(),
-            Self::Namespace(namespace) => object.namespace() == &**namespace,
+            Self::Object(sink) => sink.set(object),
+            Self::Namespace(sink) => {
+                let name = object.name().to_owned();
+                sink.set(&name, object);
+            }
         }
+    }
+
+    fn delete(&self, object: &KubeObject) {
+        match self {
+            Self::Object(sink) => sink.delete(),
+            Self::Namespace(sink) => sink.delete(object.name()),
+        }
+    }
+
+    fn leave(&self, _: &KubeObject) {}
+
+    fn bookmark(&self, version: &str) {
+        both!(self, sink => sink.bookmark(version));
+    }
+
+    fn confirm(&self, ago: Duration) {
+        both!(self, sink => sink.confirm_as_of(ago));
+    }
+
+    fn failed(&self, error: Arc<KubeError>) {
+        both!(self, sink => sink.failed(error));
+    }
+
+    fn went_back(&self, before: &str, after: &str) {
+        both!(self, sink => sink.went_back(before, after));
     }
 }
 
@@ -271,7 +289,7 @@ impl Reflect for KubeReflect {
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, KubeError>,
     ) -> KubeReflector {
-        self.start(Of::Object(key.clone()), resume.unwrap_or_default(), Sink::Object(sink))
+        self.start(Selection::Object(self.kind(), key.clone()), resume.unwrap_or_default(), &ObjectSink::Object(sink))
     }
 }
 
@@ -295,10 +313,11 @@ impl ReflectNamespace for KubeReflect {
     }
 
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, KubeError>> + Send + 'static {
-        let (client, kind, of) = (self.owner.shared.client.clone(), self.kind(), Of::Namespace(namespace.into()));
+        let (client, selection) =
+            (self.owner.shared.client.clone(), Selection::Namespace(self.kind(), namespace.into()));
         async move {
-            let target = of.target(kind);
-            let scope = of.scope(kind).ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
+            selection.validate()?;
+            let (target, scope) = (selection.target(), selection.scope());
             let options = client.options();
             let deadline = Instant::now() + options.fetch_deadline;
             let path = format!("{}?limit=1", scope.path);
@@ -311,7 +330,8 @@ impl ReflectNamespace for KubeReflect {
     }
 
     fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> KubeReflector {
-        self.start(Of::Namespace(namespace.into()), String::new(), Sink::Namespace(sink))
+        let selection = Selection::Namespace(self.kind(), namespace.into());
+        self.start(selection, String::new(), &ObjectSink::Namespace(sink))
     }
 }
 

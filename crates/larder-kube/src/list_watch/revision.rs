@@ -28,7 +28,7 @@ impl Revision {
         let asked = {
             let mut last = self.last.lock();
             match &*last {
-                Some(asked) if asked.begun >= lost_at => Arc::clone(asked),
+                Some(asked) if asked.begun > lost_at => Arc::clone(asked),
                 _ => {
                     let asked = Arc::new(Asked { begun: Instant::now(), answer: OnceCell::new() });
                     Arc::clone(last.insert(asked))

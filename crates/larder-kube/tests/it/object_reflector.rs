@@ -1,6 +1,6 @@
 //! Reflectors of single objects and of namespaces, against the scripted server.
 
-use crate::fake::{Answer, Fake, Feed, later, ok, pod, raw, secret, status, until};
+use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, raw, secret, status, until};
 use larder_kube::{KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
 use larder_objects::{
     Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
@@ -13,7 +13,7 @@ type Event = ReflectorEvent<KubeObject, KubeError>;
 
 const STREAMING: &str = "/api/v1/namespaces/web/secrets?watch=true&allowWatchBookmarks=true\
      &fieldSelector=metadata.name%3Dtls&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=";
-const LIST: &str = "/api/v1/namespaces/web/secrets?fieldSelector=metadata.name%3Dtls&limit=250";
+const LIST: &str = "/api/v1/namespaces/web/secrets?fieldSelector=metadata.name%3Dtls";
 
 /// A reflector and what it has told.
 struct Told {
@@ -159,13 +159,13 @@ async fn where_streaming_lists_are_refused_it_lists_and_watches_and_remembers() 
         assert!(asked[0].path.starts_with(STREAMING) && asked[1].path == LIST, "{:?}", fake.paths());
         assert!(asked[2].path.contains("&resourceVersion=10&") && !asked[2].path.contains("sendInitialEvents"));
         feed.event("MODIFIED", &tls("11")).await;
-        told.expect(["set: 11 of uid-tls"]).await;
+        told.expect(["confirm", "set: 11 of uid-tls"]).await;
 
         fake.push(secrets("12", &[]));
         fake.push(again);
         let other = Told::of(&reflect, "other", None);
         other.expect(["listing", "replace: none"]).await;
-        assert!(fake.until_asked(5).await[3].path.ends_with("&limit=250"), "it is not asked again");
+        assert!(fake.until_asked(5).await[3].path.ends_with("metadata.name%3Dother"), "it is not asked again");
 
         // A server that was away may come back as a newer one.
         fake.push(Answer::Break);
@@ -521,6 +521,40 @@ async fn a_namespace_is_reflected_by_one_watch() {
         NamespaceEvent::Bookmark { version },
     ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b" && version == "13"));
     assert!(fake.paths()[0].starts_with("/api/v1/namespaces/web/secrets?watch=true&"), "{:?}", fake.paths());
+}
+
+/// Where streaming lists are refused, a namespace is listed in pages.
+#[tokio::test(start_paused = true)]
+async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
+    let page = |items: &[Value], token: &str| {
+        let metadata = json!({"resourceVersion": "10", "continue": token});
+        ok(&json!({"kind": "SecretList", "apiVersion": "v1", "metadata": metadata, "items": items}))
+    };
+    let (_feed, watch) = Feed::new();
+    let fake = Fake::new([
+        no_streaming(),
+        page(&[secret("web", "a", "1")], "to/ken="),
+        status(410, "Expired", ""),
+        page(&[secret("web", "b", "1")], "second"),
+        page(&[secret("web", "c", "2")], ""),
+        watch,
+    ]);
+    let reflect = reflect(&fake, KubeOptions { page_size: 1, ..KubeOptions::default() });
+    let (sink, events) = NamespaceSink::channel();
+    let _reflector = reflect.reflect_namespace("web", sink);
+    let mut listed = Vec::new();
+    until(|| {
+        listed.extend(events.try_iter().filter_map(|event| match event {
+            NamespaceEvent::Replace(all, ReadKind::Consistent) => Some(all),
+            _ => None,
+        }));
+        !listed.is_empty()
+    })
+    .await;
+    assert!(listed[0].iter().map(|(name, _)| name.as_str()).eq(["b", "c"]));
+    let paths = &fake.paths()[1..];
+    assert!(paths[0].ends_with("&limit=1") && paths[1].ends_with("&limit=1&continue=to%2Fken%3D"), "{paths:?}");
+    assert!(paths[2].ends_with("fieldSelector=") && paths[3].ends_with("fieldSelector=&continue=second"), "{paths:?}");
 }
 
 #[tokio::test(start_paused = true)]

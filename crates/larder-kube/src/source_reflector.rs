@@ -1,0 +1,190 @@
+//! Keeps the pods of a node, or the node itself, up to date: a [list-watch](crate::list_watch) for each.
+//!
+//! # Guarantees
+//!
+//! Those of the list-watch, and:
+//!
+//! - *No false absence*: a source has [synced](crate::SourceStatus::synced) with a list that is known to be current. What a
+//!   list from the API server's cache has is served as stale until then; what it lacks is 'not known yet'.
+//! - *A dead link is noticed* without HTTP/2 too: by the kernel, which probes an idle connection, and otherwise when nothing,
+//!   no bookmark either, has come for [`KubeOptions::idle_timeout`](crate::KubeOptions::idle_timeout): everything is listed
+//!   again.
+//!
+//! # Limits
+//!
+//! Lists are JSON, and of one page. Each source holds one watch.
+//!
+//! # Cancel safety
+//!
+//! Cancelling or dropping the run closes the watch; readers keep what was last known, marked stale.
+
+use crate::client::KubeClient;
+use crate::error::KubeError;
+use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
+use crate::node::Node;
+use crate::object::{Kind, KubeObject};
+use crate::pod::Pod;
+use crate::source::{self, Held, SourceReader, SourceWriter};
+use larder_clock::Clock;
+use larder_objects::{FetchError as _, ReadKind, Source};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The pods that are bound to one node.
+pub type PodSource = Reflector<Pod>;
+
+/// The node's own object.
+pub type NodeSource = Reflector<Node>;
+
+/// Follows pods or a node; what it knows is read through its [`reader`](Self::reader).
+pub struct Reflector<T: Held> {
+    list_watch: ListWatch<SourceSink<T>>,
+    reader: SourceReader<T>,
+}
+
+impl Reflector<Pod> {
+    /// The pods whose `spec.nodeName` is this node. The clock is for the times in status and freshness.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::InvalidName`] where no node can have this name.
+    pub fn new(client: KubeClient, node: &str, clock: impl Clock) -> Result<Self, KubeError> {
+        Self::with(client, Selection::PodsOf(node.into()), clock)
+    }
+}
+
+impl Reflector<Node> {
+    /// The node of this name. The clock is for the times in status and freshness.
+    ///
+    /// # Errors
+    ///
+    /// [`KubeError::InvalidName`] where no node can have this name.
+    pub fn new(client: KubeClient, node: &str, clock: impl Clock) -> Result<Self, KubeError> {
+        Self::with(client, Selection::Node(node.into()), clock)
+    }
+}
+
+impl<T: Held> Reflector<T> {
+    fn with(client: KubeClient, selection: Selection, clock: impl Clock) -> Result<Self, KubeError> {
+        let (writer, reader) = source::new(Source::Watch, clock);
+        let sink = SourceSink { client: client.clone(), writer: Arc::new(writer), reader: reader.clone() };
+        let list_watch = ListWatch::new(Arc::new(Shared::new(client)), selection, sink, String::new())?;
+        Ok(Self { list_watch, reader })
+    }
+
+    /// What is known, for as many readers as wanted.
+    pub fn reader(&self) -> SourceReader<T> {
+        self.reader.clone()
+    }
+
+    /// Follows until it is cancelled. Failures are retried for ever; the reader's status has the last one.
+    pub async fn run(mut self, cancelled: CancellationToken) {
+        let shared = Arc::clone(&self.list_watch.shared);
+        let is_open = AtomicBool::new(false);
+        tokio::select! {
+            () = cancelled.cancelled() => {}
+            never = shared.confirm_quiet_watches() => match never {},
+            never = self.list_watch.run(&is_open) => match never {},
+        }
+    }
+}
+
+impl<T: Held> fmt::Debug for Reflector<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reflector").field("reader", &self.reader).finish_non_exhaustive()
+    }
+}
+
+/// Fills a source.
+struct SourceSink<T: Held> {
+    client: KubeClient,
+    writer: Arc<SourceWriter<T>>,
+    reader: SourceReader<T>,
+}
+
+impl<T: Held> Clone for SourceSink<T> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), writer: Arc::clone(&self.writer), reader: self.reader.clone() }
+    }
+}
+
+impl<T: Held> SourceSink<T> {
+    /// The server is there again. It may have started anew: its authorizer has yet to learn of all pods.
+    fn server_is_back(&self) {
+        if T::KIND == Kind::Pod {
+            for pod in self.reader.list() {
+                self.client.note_pod(pod.object().namespace());
+            }
+            self.client.set_away(false);
+        }
+    }
+}
+
+impl<T: Held> Sink for SourceSink<T> {
+    type Object = T;
+
+    fn parse(_: &Selection, json: &[u8]) -> Result<T, KubeError> {
+        T::decode_json(json)
+    }
+
+    fn metadata(object: &T) -> &KubeObject {
+        object.object()
+    }
+
+    fn node_name(object: &T) -> &str {
+        object.node_name()
+    }
+
+    fn listing(&self) {}
+
+    fn replace(&self, objects: Listing<T>, read: ReadKind) {
+        match read {
+            ReadKind::Consistent => self.writer.replace(objects.into_values()),
+            ReadKind::ApiServerCache => self.writer.replace_unconfirmed(objects.into_values()),
+        }
+        self.server_is_back();
+    }
+
+    fn watching(&self) {
+        self.writer.watch_begun();
+    }
+
+    fn set(&self, object: Arc<T>) {
+        let held = object.object();
+        if T::KIND == Kind::Pod && self.reader.get(held.namespace(), held.name()).is_none() {
+            self.client.note_pod(held.namespace());
+        }
+        self.writer.set(object);
+    }
+
+    fn delete(&self, object: &T) {
+        self.writer.remove(object.object().namespace(), object.object().name());
+    }
+
+    fn leave(&self, object: &T) {
+        self.delete(object);
+    }
+
+    fn bookmark(&self, _: &str) {
+        self.confirm(Duration::ZERO);
+    }
+
+    fn confirm(&self, ago: Duration) {
+        if self.reader.status().failures > 0 {
+            self.server_is_back();
+        }
+        self.writer.confirm(ago);
+    }
+
+    fn failed(&self, error: Arc<KubeError>) {
+        if T::KIND == Kind::Pod && error.is_unavailable() {
+            self.client.set_away(true);
+        }
+        self.writer.failed(error.class(), error);
+    }
+
+    fn went_back(&self, _: &str, _: &str) {}
+}
