@@ -128,7 +128,8 @@ fn testbed() -> Result<()> {
     // The whole workspace, as in the step `unit`: with other packages, dependencies would have other features and be built
     // again.
     let select = ["--locked", "--workspace", "--features", "larder/testbed-tests,larder-testbed/testbed-tests"];
-    shell::run(shell::cargo().arg("build").args(select).args(["--bin", "larder-testbed"]))?;
+    shell::run(shell::cargo().arg("test").args(select).args(["--test", "testbed", "--no-run"]))?;
+    // The tests were built with the testbed's own program beside them.
     let program = checkout::target().join("debug").join("larder-testbed");
     shell::run(shell::program_in(&program, checkout::root()).arg("build"))?;
     let result = shell::run(shell::cargo().arg("test").args(select).args(["--test", "testbed"]));
