@@ -65,6 +65,9 @@ pub struct KubeOptions {
     /// How many HTTP/2 connections are open at most; more watches than fit wait until others end. 128: 11,520 watches, many
     /// times what a full node refers to, and few enough that a mistake cannot use up a server's sockets.
     pub max_connections: u32,
+    /// How many requests are under way at most over HTTP/1.1, where each takes a connection; more wait until others end. Watches
+    /// take at most nine tenths, so that reads find room. 512: half of the files that a process may have open by default.
+    pub http1_connections: u32,
     /// How many lists and beginnings of watches of single objects are under way at most. 16: a node that starts with
     /// hundreds of objects has them within a second, and a server that restarts is not overrun by each of its nodes.
     pub starts_in_flight: u32,
@@ -94,6 +97,7 @@ impl Default for KubeOptions {
             page_size: 250,
             streams_per_connection: 90,
             max_connections: 128,
+            http1_connections: 512,
             starts_in_flight: 16,
             max_object_bytes: 8 << 20,
             max_page_bytes: 64 << 20,
@@ -149,6 +153,9 @@ impl KubeOptions {
             if number == 0 {
                 return invalid(field, "must be at least 1");
             }
+        }
+        if self.http1_connections < 2 {
+            return invalid("http1_connections", "must be at least 2: one for watches, and one for reads");
         }
         for (field, bytes) in [("max_object_bytes", self.max_object_bytes), ("max_page_bytes", self.max_page_bytes)] {
             if bytes == 0 || u32::try_from(bytes).is_err() {

@@ -25,7 +25,8 @@
 //!
 //! # Limits
 //!
-//! A server without TLS is spoken to in HTTP/1.1. Whether the server knows HTTP/2 is asked again after ten minutes with
+//! A server without TLS is spoken to in HTTP/1.1, over at most
+//! [`KubeOptions::http1_connections`](crate::KubeOptions::http1_connections) connections, of which watches take nine tenths. Whether the server knows HTTP/2 is asked again after ten minutes with
 //! HTTP/1.1. A request waits for room and for connections for as long as its caller waits for it.
 //!
 //! # Cancel safety
@@ -56,7 +57,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -147,10 +148,39 @@ type Http1 = legacy::Client<Http1Connector, Body>;
 struct Shared {
     dial: Arc<Dial>,
     limits: Limits,
+    http1_room: Http1Room,
     transport: Transport,
     state: Mutex<State>,
     /// Rung whenever a request that found no room may find some.
     changed: Notify,
+}
+
+/// Room for requests over HTTP/1.1, each of which takes a connection.
+struct Http1Room {
+    all: Arc<Semaphore>,
+    /// Fewer than all, so that a read finds room beside watches.
+    watches: Arc<Semaphore>,
+}
+
+impl Http1Room {
+    fn new(connections: usize) -> Self {
+        let connections = connections.min(Semaphore::MAX_PERMITS);
+        let watches = connections - connections.div_ceil(10);
+        Self { all: Arc::new(Semaphore::new(connections)), watches: Arc::new(Semaphore::new(watches)) }
+    }
+
+    /// Waits for room. A watch that waits takes none from reads.
+    async fn place(&self, lasting: bool) -> Http1Place {
+        let permit = async |of: &Arc<Semaphore>| Arc::clone(of).acquire_owned().await.ok();
+        let watch = if lasting { permit(&self.watches).await } else { None };
+        Http1Place { _watch: watch, _connection: permit(&self.all).await }
+    }
+}
+
+/// The place of a request over HTTP/1.1, until this is dropped. (The semaphores are never closed.)
+struct Http1Place {
+    _watch: Option<OwnedSemaphorePermit>,
+    _connection: Option<OwnedSemaphorePermit>,
 }
 
 /// How far connections may be filled.
@@ -222,14 +252,21 @@ impl Pool {
         let count = |of: u32| usize::try_from(of).unwrap_or(usize::MAX);
         let limits =
             Limits { lasting: count(options.streams_per_connection), connections: count(options.max_connections) };
+        let http1_room = Http1Room::new(count(options.http1_connections));
         let dial = Arc::new(dial);
         let http1 = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIME)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_timer(TokioTimer::new())
             .build(Http1Connector(Arc::clone(&dial)));
-        let shared =
-            Shared { dial, limits, transport: transport.clone(), state: Mutex::default(), changed: Notify::new() };
+        let shared = Shared {
+            dial,
+            limits,
+            http1_room,
+            transport: transport.clone(),
+            state: Mutex::default(),
+            changed: Notify::new(),
+        };
         Self { shared: Arc::new(shared), http1 }
     }
 }
@@ -256,13 +293,14 @@ impl Shared {
         let mut attempts = 1;
         loop {
             let Some(mut lease) = self.lease(lasting).await? else {
+                let place = self.http1_room.place(lasting).await;
                 let response = http1.request(request).await?;
-                return Ok(response.map(|body| Answer { body, lease: None }));
+                return Ok(response.map(|body| Answer { body, place: Some(Place::Http1(place)) }));
             };
             match lease.send(request).await {
                 Ok(mut response) => {
                     response.extensions_mut().insert(lease.liveness());
-                    return Ok(response.map(|body| Answer { body, lease: Some(lease) }));
+                    return Ok(response.map(|body| Answer { body, place: Some(Place::Http2(lease)) }));
                 }
                 Err(mut error) => {
                     let Some(unsent) = error.take_message().filter(|_| attempts < ATTEMPTS) else {
@@ -397,7 +435,14 @@ fn is_watch(uri: &Uri) -> bool {
 /// The body of an answer; it holds its request's place on the connection until it ends or is dropped.
 pub(crate) struct Answer {
     body: Incoming,
-    lease: Option<Lease>,
+    place: Option<Place>,
+}
+
+/// What a request takes of the connections, until this is dropped.
+#[expect(dead_code, reason = "held to be dropped")]
+enum Place {
+    Http2(Lease),
+    Http1(Http1Place),
 }
 
 impl hyper::body::Body for Answer {
@@ -410,7 +455,7 @@ impl hyper::body::Body for Answer {
     ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, hyper::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if let Poll::Ready(None | Some(Err(_))) = frame {
-            self.lease = None;
+            self.place = None;
         }
         frame
     }

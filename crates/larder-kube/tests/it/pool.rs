@@ -108,6 +108,24 @@ async fn connections_are_bounded_and_what_finds_no_room_waits_for_some() {
 }
 
 #[tokio::test]
+async fn over_http_1_too_connections_are_bounded_and_a_read_finds_room_beside_watches() {
+    let options = KubeOptions { http1_connections: 10, ..KubeOptions::default() };
+    let server = ApiServer::start().await.unwrap();
+    server.store().create(secret("shop", "tls", &[])).unwrap();
+    let client = connect(&server, options).await;
+    let mut watches: Vec<Watched> = (0..12).map(|index| watch(&client, &format!("n{index}"))).collect();
+    until(|| server.counts().watches_open == 9).await;
+    read(&client, "tls").await.unwrap();
+    let counts = server.counts();
+    // Four more may be kept without a request.
+    assert!(counts.watches_open == 9 && counts.connections_open <= 14, "{counts:?}");
+    // Each watch that ends makes room for one that waits.
+    watches.drain(..9);
+    until(|| watches.iter().all(|watched| watched.reader.status().watches == 1)).await;
+    assert_eq!(server.counts().watches_open, 3);
+}
+
+#[tokio::test]
 async fn a_connection_that_stalls_without_closing_is_replaced_and_its_watches_lose_no_event() {
     let options = KubeOptions {
         dead_link_timeout: Duration::from_secs(3),
