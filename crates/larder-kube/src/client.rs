@@ -23,6 +23,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
@@ -187,6 +188,18 @@ impl KubeClient {
     /// What is open now and what has been counted, for metrics.
     pub fn stats(&self) -> KubeStats {
         self.counters().stats()
+    }
+
+    /// Notes that the machine has slept for that long. tokio's time stood still meanwhile, so the client cannot tell by itself
+    /// that it has heard nothing of the server. Quiet watches fail until their connections bring something again, unless the
+    /// sleep was shorter than the silence that is borne anyway.
+    pub fn note_sleep(&self, slept: Duration) {
+        self.inner.transport.slept.send_modify(|total| *total = total.saturating_add(slept));
+    }
+
+    /// How long the machine has slept, all in all.
+    pub(crate) fn slept(&self) -> watch::Receiver<Duration> {
+        self.inner.transport.slept.subscribe()
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

@@ -57,7 +57,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -106,12 +106,20 @@ pub(crate) struct Transport {
     /// Cancelled when the client goes, which ends the connections' tasks.
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
+    /// How long the machine has slept, all in all.
+    pub(crate) slept: watch::Sender<Duration>,
 }
 
 impl Transport {
     pub(crate) fn new() -> Self {
         let (counters, last) = (Arc::default(), Arc::default());
-        Self { counters, last, stop: CancellationToken::new(), tasks: TaskTracker::new() }
+        Self {
+            counters,
+            last,
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            slept: watch::Sender::default(),
+        }
     }
 
     /// The pool to an endpoint, so that watches stay where they are when a token is renewed; a new one for none.

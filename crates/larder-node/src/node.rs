@@ -200,6 +200,21 @@ impl Node {
         });
     }
 
+    /// Notes how long the machine has slept since the last call, and returns it: what was read before is that much older, and
+    /// what is watched is stale until its connection brings something again.
+    ///
+    /// Whoever runs on a machine that sleeps calls this as soon as it wakes, and every second or so. Costs two readings of
+    /// clocks where it did not sleep.
+    pub fn note_sleep(&self) -> Duration {
+        let slept = self.clock.note_sleep();
+        if let From::Kube(client, _) = &self.from
+            && !slept.is_zero()
+        {
+            client.note_sleep(slept);
+        }
+        slept
+    }
+
     /// Ends everything, and waits for it.
     pub async fn stop(&self) {
         self.tasks.stop().await;

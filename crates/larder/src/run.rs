@@ -10,7 +10,6 @@ use crate::signals::Signals;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use larder_clock::MonotonicClock;
 use larder_node::{Config, Node, Report, SourceState, Strategy};
 use larder_server::{ServeOptions, Server};
 use serde::{Deserialize, Serialize};
@@ -200,7 +199,8 @@ pub(crate) async fn start(config: Config, serve: ServeOptions, token: Cancellati
     tracing::info!(socket = %socket.display(), node = node.name(), "answering");
     let metrics_address = server.metrics_address();
     let server = tokio::spawn(server.run());
-    let sleep = tokio::spawn(sleep.note_sleep(MonotonicClock::new(), token.clone()));
+    let sleeper = Arc::clone(&node);
+    let sleep = tokio::spawn(sleep.run(move || sleeper.note_sleep(), token.clone()));
     Ok(Running { node, socket, metrics_address, server, sleep, token })
 }
 

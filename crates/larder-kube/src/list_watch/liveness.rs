@@ -1,4 +1,5 @@
-//! Confirms quiet watches by their connections' signs of life, and makes them stale when a connection is silent.
+//! Confirms quiet watches by their connections' signs of life, and makes them stale when a connection is silent, and when
+//! the machine has slept.
 
 use super::Sink;
 use crate::client::KubeClient;
@@ -53,10 +54,24 @@ impl<S: Sink> QuietWatches<S> {
         let mut ticks = tokio::time::interval(self.interval / 2);
         let patience = self.interval + GRACE.max(self.interval / 2);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut sleep = client.slept();
+        let mut noted = *sleep.borrow_and_update();
         loop {
-            ticks.tick().await;
-            for (_, quiet) in self.open.lock().iter_mut() {
-                quiet.look(client, patience);
+            tokio::select! {
+                _ = ticks.tick() => {
+                    for (_, quiet) in self.open.lock().iter_mut() {
+                        quiet.look(client, patience);
+                    }
+                }
+                Ok(()) = sleep.changed() => {
+                    let slept = sleep.borrow().saturating_sub(noted);
+                    noted += slept;
+                    if slept > patience {
+                        for (_, quiet) in self.open.lock().iter_mut() {
+                            quiet.wake(client, slept);
+                        }
+                    }
+                }
             }
         }
     }
@@ -72,6 +87,15 @@ impl<S: Sink> Quiet<S> {
         } else if !self.silent && self.liveness.silence() > patience {
             self.silent = true;
             self.sink.failed(Arc::new(client.late(&self.target, self.liveness.silence())));
+        }
+    }
+
+    /// The machine has slept, and tokio's time stood still: what was heard before confirms nothing any more.
+    fn wake(&mut self, client: &KubeClient, slept: Duration) {
+        self.told = self.liveness.heard();
+        if !self.silent {
+            self.silent = true;
+            self.sink.failed(Arc::new(client.late(&self.target, self.liveness.silence() + slept)));
         }
     }
 }

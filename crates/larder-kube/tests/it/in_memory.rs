@@ -189,3 +189,43 @@ async fn pods_and_node_do_not_age_while_their_connection_answers_and_are_stale_w
     let lists = [pod_reader.status().lists, node_reader.status().lists];
     assert_eq!(lists, [1, 1], "they went on where they were");
 }
+
+/// tokio's time stands still while the machine sleeps, and so do the times between PINGs.
+#[tokio::test]
+async fn after_a_sleep_pods_and_node_are_stale_at_once_and_fresh_as_soon_as_their_connection_answers() {
+    let memory = InMemory::start().await;
+    memory.server.store().create(node("n1")).unwrap();
+    let client = memory.client(KubeOptions::default()).await;
+    tokio::time::pause();
+    let clock = TokioClock::new();
+    let pods = PodSource::new(client.clone(), "n1", clock).unwrap();
+    let own = NodeSource::new(client.clone(), "n1", clock).unwrap();
+    let (pod_reader, node_reader) = (pods.reader(), own.reader());
+    let _pods = AbortOnDropHandle::new(tokio::spawn(pods.run(CancellationToken::new())));
+    let _own = AbortOnDropHandle::new(tokio::spawn(own.run(CancellationToken::new())));
+    let all = || [pod_reader.freshness().unwrap(), node_reader.freshness().unwrap()];
+    until(|| pod_reader.status().connected && node_reader.status().connected).await;
+    for (slept, is_forgotten) in [(1, false), (7, false), (3600, true), (60, true)] {
+        until(|| all().iter().all(Freshness::is_fresh)).await;
+        // Whatever was heard before the sleep has been told.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        client.note_sleep(Duration::from_secs(slept));
+        let woken = Instant::now();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        for freshness in all() {
+            assert_eq!(freshness.is_fresh(), !is_forgotten, "{freshness:?} after {slept} s");
+            if is_forgotten {
+                let why = StaleReason::FetchFailed { class: "timeout" };
+                assert!(matches!(freshness.state, FreshState::Stale { reason, .. } if reason == why), "{freshness:?}");
+            }
+        }
+        if is_forgotten {
+            let fault = pod_reader.status().last_fault.unwrap().error.to_string();
+            assert!(fault.contains("no answer from the API server"), "{fault}");
+        }
+        until(|| all().iter().all(Freshness::is_fresh)).await;
+        assert!(woken.elapsed() <= Duration::from_secs(8), "{:?}", woken.elapsed());
+    }
+    let lists = [pod_reader.status().lists, node_reader.status().lists];
+    assert_eq!((lists, client.stats().connections_opened), ([1, 1], 1), "they went on where they were");
+}

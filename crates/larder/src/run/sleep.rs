@@ -1,6 +1,5 @@
 //! The machine's sleep: noted as soon as it wakes, so that what was read before counts as that much older.
 
-use larder_clock::MonotonicClock;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -37,14 +36,14 @@ impl SleepTimer {
         self.0.read_u64().await.map(drop)
     }
 
-    /// Notes each sleep until the token is cancelled.
-    pub(super) async fn note_sleep(mut self, clock: MonotonicClock, token: CancellationToken) {
+    /// Has each sleep noted until the token is cancelled. `note` notes it and returns how long it was.
+    pub(super) async fn run(mut self, note: impl Fn() -> Duration, token: CancellationToken) {
         while let Some(fired) = token.run_until_cancelled(self.fired()).await {
             if let Err(error) = fired {
                 tracing::error!(%error, "cannot notice any more when this machine sleeps: restart larder after it does");
                 return;
             }
-            let slept = clock.note_sleep();
+            let slept = note();
             if slept >= WORTH_A_LINE {
                 tracing::info!(?slept, "the machine has slept: all that is held is that much older");
             }
@@ -69,7 +68,7 @@ mod tests {
     #[tokio::test]
     async fn it_ends_with_the_daemon() {
         let token = CancellationToken::new();
-        let noting = tokio::spawn(SleepTimer::start().unwrap().note_sleep(MonotonicClock::new(), token.clone()));
+        let noting = tokio::spawn(SleepTimer::start().unwrap().run(|| Duration::ZERO, token.clone()));
         token.cancel();
         tokio::time::timeout(Duration::from_mins(1), noting).await.expect("it ends").unwrap();
     }
