@@ -10,6 +10,7 @@ use larder_objects::{Fetch, FetchError, NodeTtl, ObjectKey, PodObjects, ReadKind
 use std::future::{Ready, ready};
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The same pod as the originals' driver's.
 const POD: &str = include_str!("../../oracle/bench/pod.json");
@@ -17,7 +18,7 @@ const NAMESPACES: usize = 50;
 /// Secrets that a pod refers to.
 pub const SECRETS_PER_POD: usize = 4;
 /// The kubelet's default, in nanoseconds.
-const MINUTE: i64 = 60_000_000_000;
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// The API server's answer to every read: a Secret without data.
 pub struct EmptySecrets;

@@ -5,7 +5,7 @@ use crate::object::{Kind, KubeObject};
 use crate::source::{Held, SourceReader};
 use crate::strict::Strict;
 use crate::text::{Borrowed, Text};
-use larder_objects::{Ttl, ttl_from_annotation};
+use larder_objects::{ObjectTtl, Ttl};
 use serde::Deserialize;
 use std::fmt;
 use std::ops::Deref;
@@ -25,9 +25,11 @@ impl Node {
     /// [`KubeError::Decode`] where the bytes are not the JSON of a node with a name.
     ///
     /// ```
+    /// use std::time::Duration;
+    ///
     /// let node = larder_kube::Node::from_json(
     ///     br#"{"metadata":{"name":"n1","annotations":{"node.alpha.kubernetes.io/ttl":"15"}}}"#)?;
-    /// assert_eq!(node.object_ttl(), Some(15_000_000_000));
+    /// assert_eq!(node.object_ttl(), Some(Duration::from_secs(15).into()));
     /// # Ok::<(), larder_kube::KubeError>(())
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Self, KubeError> {
@@ -41,9 +43,9 @@ impl Node {
         Ok(Self { object, ttl })
     }
 
-    /// The TTL of its annotation `node.alpha.kubernetes.io/ttl`, in nanoseconds; none where it has no integer there.
-    pub fn object_ttl(&self) -> Option<i64> {
-        self.ttl_annotation().and_then(ttl_from_annotation)
+    /// The TTL of its annotation `node.alpha.kubernetes.io/ttl`; none where it has no integer there.
+    pub fn object_ttl(&self) -> Option<ObjectTtl> {
+        self.ttl_annotation().and_then(ObjectTtl::from_annotation)
     }
 
     /// The node as `k8s_openapi` has it; made anew at every call.
@@ -110,7 +112,7 @@ impl SourceReader<Node> {
 
 /// The TTL of the node's annotation: one atomic load. None while the node is not known.
 impl Ttl for SourceReader<Node> {
-    fn object_ttl(&self) -> Option<i64> {
+    fn object_ttl(&self) -> Option<ObjectTtl> {
         self.annotated_ttl()
     }
 }

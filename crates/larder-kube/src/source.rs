@@ -27,7 +27,7 @@
 use crate::error::KubeError;
 use crate::object::{Kind, KubeObject};
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{Freshness, NodeTtl, ObjectKey, Source, Ttl};
+use larder_objects::{Freshness, NodeTtl, ObjectKey, ObjectTtl, Source, Ttl};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -226,7 +226,7 @@ impl<T: Held> SourceReader<T> {
         Changes::new(Arc::clone(&self.shared))
     }
 
-    pub(crate) fn annotated_ttl(&self) -> Option<i64> {
+    pub(crate) fn annotated_ttl(&self) -> Option<ObjectTtl> {
         self.shared.ttl.object_ttl()
     }
 }

@@ -259,15 +259,14 @@ impl Config {
         // Bounded by `validate` to five years. The kubelet finds an idle watch up to a minute late, by when it happens to
         // look; a larder on the same node must not have ended it before that.
         let max_idle = self.sync_period.saturating_mul(5).max(self.min_idle) + self.idle_check();
-        let watch = WatchOptions {
-            max_idle,
-            min_idle: self.min_idle,
-            hold_immutable: self.policy.hold_immutable,
-            first_read_at_least_as_new: self.policy.first_read_as_new_as_pod,
-        };
-        let defaults = AutoOptions::default();
+        let watch = WatchOptions::default()
+            .with_max_idle(max_idle)
+            .with_min_idle(self.min_idle)
+            .with_hold_immutable(self.policy.hold_immutable)
+            .with_first_read_at_least_as_new(self.policy.first_read_as_new_as_pod);
+        let defaults = AutoOptions::default().with_watch(watch);
         let namespaces_from = defaults.namespaces_from.filter(|_| self.policy.watch_namespaces);
-        AutoOptions { watch, namespaces_from }
+        defaults.with_namespaces_from(namespaces_from)
     }
 
     /// How often to look for watches that nobody needs: once a minute, as the kubelet does, or more often where one is

@@ -33,8 +33,8 @@ use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
-    AutoOptions, Effects, FreshState, Freshness, GetError, ObjectKey, PodIdentity, PodObjects, Read, Reference,
-    References, Source, StaleReason, Ttl,
+    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectTtl, PodIdentity, PodObjects, Read,
+    Reference, References, Source, StaleReason, StrategyStore, Ttl,
 };
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
@@ -42,14 +42,12 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use store::ObjectStore;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 mod hold;
 mod inventory;
-mod store;
 
 /// When asking again may help where the source did not say.
 const RETRY: Duration = Duration::from_secs(1);
@@ -129,11 +127,13 @@ impl LastKnown {
 pub(crate) struct NodeTtl(pub(crate) Arc<dyn Ttl>);
 
 impl Ttl for NodeTtl {
-    fn object_ttl(&self) -> Option<i64> {
+    fn object_ttl(&self) -> Option<ObjectTtl> {
         self.0.object_ttl()
     }
 }
 
+/// The store of the strategy that was chosen, whose reflectors' errors are those of its fetches.
+type ObjectStore<F, R, C> = StrategyStore<Logged<F, C>, LoggedReflect<R, C, <F as Fetch>::Error>, C, NodeTtl>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
@@ -147,7 +147,7 @@ where
     node: Arc<str>,
     clock: C,
     ttl: NodeTtl,
-    default_ttl: i64,
+    default_ttl: ObjectTtl,
     source: Option<Source>,
     policy: ObjectPolicy,
     objects: Arc<Objects<F, R, C>>,
@@ -205,7 +205,7 @@ where
         let log = Arc::new(FetchLog::new(parts.policy.backoff));
         let observer: Arc<dyn FetchObserver> = Arc::clone(&parts.metrics) as _;
         let fetch = Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
-        let default_ttl = i64::try_from(parts.default_ttl.as_nanos()).unwrap_or(i64::MAX);
+        let default_ttl = ObjectTtl::from(parts.default_ttl);
         let reflect = LoggedReflect {
             kind: parts.kind,
             reflect: parts.reflect,
@@ -213,8 +213,9 @@ where
             log: Arc::clone(&log),
             error: PhantomData,
         };
-        let ttl = (parts.ttl.clone(), default_ttl);
-        let store = ObjectStore::new(parts.strategy, fetch, reflect, parts.clock.clone(), ttl, parts.watch);
+        let ttl = parts.ttl.clone();
+        let store =
+            ObjectStore::new(parts.strategy, fetch, reflect, parts.clock.clone(), ttl, default_ttl, parts.watch);
         Self {
             kind: parts.kind,
             node: parts.node,
@@ -251,7 +252,10 @@ where
             self.log.retry_now(key);
             self.known.lock().retain_present(key);
         }
-        self.objects.store().mounted(pod.metadata.namespace.as_deref().unwrap_or_default(), mounted(self.kind, pod));
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        for name in mounted(self.kind, pod) {
+            self.objects.store().set_mounted(namespace, name);
+        }
         self.wanted.notify_one();
     }
 
@@ -495,7 +499,7 @@ where
         };
         let reason = StaleReason::FetchFailed { class: failure.class };
         let state = since.map_or(FreshState::Fresh, |since| FreshState::Stale { since, reason });
-        let freshness = Freshness { state, ..confirmed };
+        let freshness = confirmed.with_state(state);
         let Some(object) = object else { return Err(self.not_found(key, freshness)) };
         let why = (!freshness.is_fresh()).then(|| failure.why.to_string());
         let outcome = if freshness.is_fresh() { Outcome::Held } else { outcome };
@@ -503,25 +507,27 @@ where
     }
 
     fn labelled(&self, freshness: Freshness) -> Freshness {
-        Freshness { source: self.source.unwrap_or(freshness.source), ..freshness }
+        self.source.map_or(freshness, |source| freshness.with_source(source))
     }
 
-    /// The TTL in nanoseconds; without one, every read asks.
-    fn ttl(&self) -> i64 {
+    /// The TTL; without one, every read asks.
+    fn ttl(&self) -> ObjectTtl {
         match self.strategy() {
-            Strategy::Direct => 0,
-            _ => self.ttl.object_ttl().unwrap_or(self.default_ttl),
+            Strategy::Direct => ObjectTtl::default(),
+            Strategy::Ttl | Strategy::Watch | Strategy::Auto => self.ttl.object_ttl().unwrap_or(self.default_ttl),
         }
     }
 
     /// When what was confirmed so stops being fresh; `None` where it has no TTL.
     fn expiry(&self, freshness: &Freshness) -> Option<Timestamp> {
-        let has_ttl = self.ttl() > 0 && self.strategy() != Strategy::Watch && freshness.source != Source::Watch;
+        let has_ttl = self.ttl() > ObjectTtl::default()
+            && self.strategy() != Strategy::Watch
+            && freshness.source != Source::Watch;
         has_ttl.then(|| self.fresh_until(freshness))
     }
 
     fn fresh_until(&self, freshness: &Freshness) -> Timestamp {
-        freshness.confirmed_at.saturating_add_nanos(self.ttl().into())
+        self.ttl().expiry(freshness.confirmed_at)
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {

@@ -309,7 +309,7 @@ impl RuntimeSide {
             is_there: !entry.is_empty(),
             modified: times.modified.filter(|_| !entry.is_empty()),
             as_of,
-            freshness: confirmed_at.map(|confirmed_at| Freshness { confirmed_at, source: Source::Runtime, state }),
+            freshness: confirmed_at.map(|confirmed_at| Freshness::new(confirmed_at, Source::Runtime, state)),
             why,
         }
     }

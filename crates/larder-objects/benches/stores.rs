@@ -14,11 +14,12 @@ use std::cell::Cell;
 use std::future::ready;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 const NAMESPACES: usize = 50;
 const OBJECTS: usize = 1_000;
 const REFERENCES: usize = 4;
-const MINUTE: i64 = 60_000_000_000;
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn main() {
     divan::main();
@@ -29,6 +30,10 @@ struct Secret;
 impl Object for Secret {
     fn resource_version(&self) -> &'static str {
         "1"
+    }
+
+    fn uid(&self) -> &'static str {
+        ""
     }
 }
 

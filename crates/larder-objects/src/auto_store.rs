@@ -29,7 +29,9 @@
 //! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
 
 use crate::copies::{Copies, Polling, Rules};
-use crate::{Effects, Fetch, GetError, ObjectStatus, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats};
+use crate::{
+    Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats,
+};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
@@ -39,10 +41,11 @@ use std::sync::Arc;
 /// ```
 /// use larder_objects::AutoOptions;
 /// // Never a namespace as a whole.
-/// let options = AutoOptions { namespaces_from: None, ..AutoOptions::default() };
+/// let options = AutoOptions::default().with_namespaces_from(None);
 /// assert!(options.watch.hold_immutable);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AutoOptions {
     /// How watches are kept.
     pub watch: WatchOptions,
@@ -57,9 +60,25 @@ impl Default for AutoOptions {
     }
 }
 
+impl AutoOptions {
+    /// Sets [`watch`](Self::watch).
+    #[must_use]
+    pub const fn with_watch(mut self, watch: WatchOptions) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Sets [`namespaces_from`](Self::namespaces_from).
+    #[must_use]
+    pub const fn with_namespaces_from(mut self, namespaces_from: Option<usize>) -> Self {
+        self.namespaces_from = namespaces_from;
+        self
+    }
+}
+
 struct ByTtl<T> {
     ttl: T,
-    default_ttl: i64,
+    default_ttl: ObjectTtl,
     namespaces_from: Option<usize>,
 }
 
@@ -67,7 +86,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
     const POLLS: bool = true;
 
     fn polling(&self) -> Option<Polling> {
-        Some(Polling { ttl: self.ttl.object_ttl().unwrap_or(self.default_ttl) })
+        Some(Polling { ttl: self.ttl.object_ttl().unwrap_or(self.default_ttl).as_nanos() })
     }
 
     fn namespaces_from(&self) -> Option<usize> {
@@ -87,6 +106,9 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// # impl larder_objects::Object for Secret {
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
 /// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
@@ -120,7 +142,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
 /// let clock = VirtualClock::new(Timestamp::ZERO);
-/// let minute = 60_000_000_000;
+/// let minute = Duration::from_mins(1);
 /// let store = AutoStore::new(fetch, Constant, clock.clone(), DefaultTtl, minute, AutoOptions::default());
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// store.add_references("shop", &["db"], "0b5c").run();
@@ -143,11 +165,17 @@ where
     C: Clock,
     T: Ttl,
 {
-    /// An empty store. `default_ttl` is in nanoseconds and counts where `ttl` has none, as in the
-    /// [TTL store](crate::TtlStore::new).
-    pub fn new(fetch: F, reflect: R, clock: C, ttl: T, default_ttl: i64, options: AutoOptions) -> Self {
+    /// An empty store. `default_ttl` counts where `ttl` has none, as in the [TTL store](crate::TtlStore::new).
+    pub fn new(
+        fetch: F,
+        reflect: R,
+        clock: C,
+        ttl: T,
+        default_ttl: impl Into<ObjectTtl>,
+        options: AutoOptions,
+    ) -> Self {
         let AutoOptions { watch, namespaces_from } = options;
-        let rules = ByTtl { ttl, default_ttl, namespaces_from };
+        let rules = ByTtl { ttl, default_ttl: default_ttl.into(), namespaces_from };
         Self { copies: Copies::new(fetch, reflect, clock, rules, watch) }
     }
 

@@ -44,6 +44,9 @@ use std::sync::Arc;
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
 /// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]

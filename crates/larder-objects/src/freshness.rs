@@ -11,7 +11,6 @@ use std::time::Duration;
 /// assert_eq!(larder_objects::Source::LiveRead.to_string(), "live read");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Source {
     /// A consistent read of the API server.
     LiveRead,
@@ -98,12 +97,12 @@ pub enum FreshState {
 /// use larder_objects::{FreshState, Freshness, Source};
 /// use std::time::Duration;
 ///
-/// let freshness =
-///     Freshness { confirmed_at: Timestamp::ZERO, source: Source::LiveRead, state: FreshState::Fresh };
+/// let freshness = Freshness::new(Timestamp::ZERO, Source::LiveRead, FreshState::Fresh);
 /// assert!(freshness.is_fresh());
 /// assert_eq!(freshness.age(Timestamp::ZERO + Duration::from_secs(3)), Duration::from_secs(3));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Freshness {
     /// When the fetch that last confirmed it was completed, by the store's clock.
     pub confirmed_at: Timestamp,
@@ -114,6 +113,25 @@ pub struct Freshness {
 }
 
 impl Freshness {
+    /// What an answer of that source, confirmed then, is.
+    pub const fn new(confirmed_at: Timestamp, source: Source, state: FreshState) -> Self {
+        Self { confirmed_at, source, state }
+    }
+
+    /// The same, in another state.
+    #[must_use]
+    pub const fn with_state(mut self, state: FreshState) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// The same, from another source.
+    #[must_use]
+    pub const fn with_source(mut self, source: Source) -> Self {
+        self.source = source;
+        self
+    }
+
     /// Whether the answer is within its time.
     pub const fn is_fresh(&self) -> bool {
         matches!(self.state, FreshState::Fresh)
@@ -132,17 +150,24 @@ impl Freshness {
 /// use larder_objects::{FreshState, Freshness, Read, Source};
 /// use std::sync::Arc;
 ///
-/// let freshness =
-///     Freshness { confirmed_at: Timestamp::ZERO, source: Source::Manifest, state: FreshState::Fresh };
-/// let read = Read { object: Arc::new("contents"), freshness };
+/// let freshness = Freshness::new(Timestamp::ZERO, Source::Manifest, FreshState::Fresh);
+/// let read = Read::new(Arc::new("contents"), freshness);
 /// // What it holds may be a Secret: it is not printed.
 /// assert!(!format!("{read:?}").contains("contents"));
 /// ```
+#[non_exhaustive]
 pub struct Read<O> {
     /// The object, shared with the store.
     pub object: Arc<O>,
     /// How fresh it is.
     pub freshness: Freshness,
+}
+
+impl<O> Read<O> {
+    /// An object and how fresh it is.
+    pub const fn new(object: Arc<O>, freshness: Freshness) -> Self {
+        Self { object, freshness }
+    }
 }
 
 impl<O> Clone for Read<O> {

@@ -5,7 +5,8 @@
 //!
 //! - a [`Store`] counts the references to each object and answers reads of it. Three of them are the kubelet's strategies:
 //!   [`DirectStore`] fetches at every read, [`TtlStore`] when an object is read and its TTL has passed, [`WatchStore`] keeps a
-//!   [reflector](Reflect) for each object. [`AutoStore`] chooses for each object;
+//!   [reflector](Reflect) for each object. [`AutoStore`] chooses for each object; a [`StrategyStore`] is the one that a
+//!   setting names;
 //! - [`PodObjects`] stands before a store and turns pods that come, change and go into references.
 //!
 //! Both are generic: over the object, over how it is [fetched](Fetch), over the [clock](larder_clock::Clock), over the
@@ -35,6 +36,7 @@
 //! use larder_objects::{DefaultTtl, FetchError, Object, ObjectKey, ReadKind, Store, TtlStore, fetch_fn};
 //! use std::future::ready;
 //! use std::sync::Arc;
+//! use std::time::Duration;
 //!
 //! struct Secret {
 //!     resource_version: String,
@@ -42,6 +44,9 @@
 //! impl Object for Secret {
 //!     fn resource_version(&self) -> &str {
 //!         &self.resource_version
+//!     }
+//!     fn uid(&self) -> &str {
+//!         ""
 //!     }
 //! }
 //!
@@ -61,7 +66,7 @@
 //! });
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let store = TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 60_000_000_000);
+//! let store = TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, Duration::from_mins(1));
 //! assert!(store.get("shop", "db-password").await.unwrap_err().is_not_registered());
 //!
 //! store.add_references("shop", &["db-password"], "0b5c").run();
@@ -89,6 +94,8 @@ pub mod references;
 mod reflect;
 mod shared_map;
 mod store;
+mod strategy;
+mod strategy_store;
 mod sync;
 mod ttl;
 mod ttl_store;
@@ -106,7 +113,9 @@ pub use pod_objects::PodObjects;
 pub use references::{PodIdentity, Reference, References};
 pub use reflect::{NamespaceEvent, NamespaceSink, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink};
 pub use store::{Kept, ObjectState, ObjectStatus, Store};
-pub use ttl::{DefaultTtl, NodeTtl, TTL_ANNOTATION, Ttl, ttl_from_annotation};
+pub use strategy::{Strategy, UnknownStrategy};
+pub use strategy_store::StrategyStore;
+pub use ttl::{DefaultTtl, NodeTtl, ObjectTtl, TTL_ANNOTATION, Ttl};
 pub use ttl_store::TtlStore;
 pub use version::resource_version_order;
 pub use watch_store::{WatchOptions, WatchStats, WatchStore};

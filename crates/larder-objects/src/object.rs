@@ -15,6 +15,9 @@ use std::sync::Arc;
 ///     fn resource_version(&self) -> &str {
 ///         &self.resource_version
 ///     }
+///     fn uid(&self) -> &str {
+///         ""
+///     }
 /// }
 /// assert!(!ConfigMap { resource_version: "1".into() }.is_immutable());
 /// ```
@@ -22,11 +25,9 @@ pub trait Object: Send + Sync + 'static {
     /// `metadata.resourceVersion`, empty if there is none; compared by [`resource_version_order`](crate::resource_version_order).
     fn resource_version(&self) -> &str;
 
-    /// `metadata.uid`, empty if it is not known.
-    #[allow(clippy::unnecessary_literal_bound, reason = "an object that has one lends it")]
-    fn uid(&self) -> &str {
-        ""
-    }
+    /// `metadata.uid`: tells an object from one that was created under its name after it was deleted. Without it, the stores
+    /// that watch order the two by their versions alone. Empty only where the source has none.
+    fn uid(&self) -> &str;
 
     /// Whether the object's contents can no longer change (`immutable: true`).
     fn is_immutable(&self) -> bool {
@@ -104,6 +105,9 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
 /// impl Object for Secret {
 ///     fn resource_version(&self) -> &str {
 ///         &self.0
+///     }
+///     fn uid(&self) -> &str {
+///         ""
 ///     }
 /// }
 /// #[derive(Debug, thiserror::Error)]
@@ -220,6 +224,10 @@ mod tests {
     impl Object for Plain {
         fn resource_version(&self) -> &'static str {
             "1"
+        }
+
+        fn uid(&self) -> &'static str {
+            ""
         }
     }
 

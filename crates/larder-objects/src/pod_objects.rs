@@ -42,6 +42,7 @@ const SHARD_SHIFT: u32 = 40;
 /// use larder_clock::MonotonicClock;
 /// use larder_objects::{DefaultTtl, PodIdentity, PodObjects, Reference, References, TtlStore, fetch_fn};
 /// use std::sync::Arc;
+/// use std::time::Duration;
 ///
 /// // A pod, for this example, is a UID and the name of its one secret.
 /// struct OneSecret;
@@ -59,6 +60,9 @@ const SHARD_SHIFT: u32 = 40;
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
 /// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -69,7 +73,7 @@ const SHARD_SHIFT: u32 = 40;
 /// #     }
 /// # }
 /// # let server = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
-/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, 60_000_000_000);
+/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, Duration::from_mins(1));
 /// let pods = PodObjects::new(store, OneSecret);
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// pods.register_pod(&("0b5c", "db-password"));

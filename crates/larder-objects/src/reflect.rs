@@ -29,6 +29,9 @@ use std::time::Duration;
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
 /// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -177,6 +180,9 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// # impl Object for Secret {
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
 /// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
@@ -342,6 +348,9 @@ impl<O, E: fmt::Debug> fmt::Debug for NamespaceEvent<O, E> {
 /// # impl Object for Secret {
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
 /// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// use larder_clock::MonotonicClock;
 /// use larder_objects::{DefaultTtl, Store, TtlStore};
 /// use std::sync::Arc;
+/// use std::time::Duration;
 ///
 /// /// What runs with any strategy.
 /// async fn is_there(store: &impl Store, name: &str) -> bool {
@@ -22,6 +23,9 @@ use std::sync::Arc;
 /// # impl larder_objects::Object for Secret {
 /// #     fn resource_version(&self) -> &str {
 /// #         "1"
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
 /// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
@@ -34,7 +38,7 @@ use std::sync::Arc;
 /// # }
 /// # let server = larder_objects::fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, 60_000_000_000);
+/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, Duration::from_mins(1));
 /// store.add_references("shop", &["db-password"], "0b5c").run();
 /// assert!(is_there(&store, "db-password").await);
 /// assert_eq!(store.references("shop", "db-password"), 1);
@@ -115,16 +119,12 @@ impl<S: Store> Store for Arc<S> {
 ///
 /// ```
 /// use larder_objects::{Kept, ObjectKey, ObjectState, ObjectStatus};
-/// let status = ObjectStatus {
-///     key: ObjectKey::new("shop", "db"),
-///     references: 2,
-///     fetching: false,
-///     kept: Kept::Polled,
-///     state: ObjectState::NotFetched,
-/// };
+/// let status = ObjectStatus::new(ObjectKey::new("shop", "db"), 2, Kept::Polled, ObjectState::NotFetched);
+/// assert!(!status.fetching);
 /// assert_eq!(status.state.freshness(), None);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ObjectStatus {
     /// Which object.
     pub key: ObjectKey,
@@ -138,13 +138,19 @@ pub struct ObjectStatus {
     pub state: ObjectState,
 }
 
+impl ObjectStatus {
+    /// The status of an object that is not being fetched.
+    pub const fn new(key: ObjectKey, references: usize, kept: Kept, state: ObjectState) -> Self {
+        Self { key, references, fetching: false, kept, state }
+    }
+}
+
 /// How an object is kept up to date.
 ///
 /// ```
 /// assert_eq!(larder_objects::Kept::NamespaceWatched.to_string(), "namespace watch");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Kept {
     /// Not at all: each read asks the source.
     Direct,
@@ -180,7 +186,6 @@ impl fmt::Display for Kept {
 /// assert!(ObjectState::NotFetched.freshness().is_none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ObjectState {
     /// Nothing: it has not been fetched since the last reference was added.
     NotFetched,

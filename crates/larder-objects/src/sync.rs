@@ -6,15 +6,16 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 #[cfg(shuttle)]
-pub(crate) use explored::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+pub(crate) use explored::{Mutex, MutexGuard, RwLock};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 /// Shuttle's locks with `parking_lot`'s signatures.
 #[cfg(shuttle)]
 mod explored {
+    pub(crate) use shuttle::sync::MutexGuard;
+    use shuttle::sync::RwLockReadGuard;
     use shuttle::sync::RwLockWriteGuard;
-    pub(crate) use shuttle::sync::{MutexGuard, RwLockReadGuard};
     use std::sync::PoisonError;
 
     #[derive(Debug, Default)]

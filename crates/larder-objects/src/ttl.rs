@@ -1,8 +1,10 @@
 //! How long an object is fresh, as the node's annotation says.
 
 use crate::sync::{AtomicI64, Ordering};
+use larder_clock::Timestamp;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The node annotation that sets the TTL of Secrets and ConfigMaps, in seconds. The control plane raises it with the
 /// size of the cluster.
@@ -18,21 +20,76 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// so of 512.
 const UNSET: i64 = 1;
 
-/// The TTL of an annotation's value in nanoseconds, or `None` if the value is not an integer.
+/// For how long an object is fresh after it was confirmed.
 ///
-/// Reads what Go's `strconv.Atoi` does: an optional sign and decimal digits, within 64 bits. Seconds beyond what 64 bits of
-/// nanoseconds hold wrap, as the kubelet's do; a negative TTL, like 0, means that nothing is ever fresh.
+/// It is what the kubelet keeps: nanoseconds in a signed 64-bit integer. A TTL that is 0 or negative means that nothing is ever
+/// fresh; an annotation may say that, and a [`Duration`] cannot.
 ///
 /// ```
-/// use larder_objects::ttl_from_annotation;
+/// use larder_objects::ObjectTtl;
+/// use std::time::Duration;
 ///
-/// assert_eq!(ttl_from_annotation("60"), Some(60_000_000_000));
-/// assert_eq!(ttl_from_annotation("+5"), Some(5_000_000_000));
-/// assert_eq!(ttl_from_annotation("5m"), None);
+/// let ttl = ObjectTtl::from(Duration::from_secs(60));
+/// assert_eq!(ObjectTtl::from_annotation("60"), Some(ttl));
+/// assert_eq!(ttl.duration(), Duration::from_secs(60));
 /// ```
-pub fn ttl_from_annotation(value: &str) -> Option<i64> {
-    // `i64::from_str` takes exactly what `Atoi` takes: one optional sign, ASCII digits, nothing around them.
-    value.parse::<i64>().ok().map(|seconds| seconds.wrapping_mul(NANOS_PER_SECOND))
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectTtl {
+    nanos: i64,
+}
+
+impl ObjectTtl {
+    /// The TTL of an annotation's value in seconds, or `None` if the value is not an integer.
+    ///
+    /// Reads what Go's `strconv.Atoi` does: an optional sign and decimal digits, within 64 bits. Seconds beyond what 64 bits of
+    /// nanoseconds hold wrap, as the kubelet's do.
+    ///
+    /// ```
+    /// use larder_objects::ObjectTtl;
+    ///
+    /// assert_eq!(ObjectTtl::from_annotation("+5"), Some(ObjectTtl::from_nanos(5_000_000_000)));
+    /// assert_eq!(ObjectTtl::from_annotation("-1"), Some(ObjectTtl::from_nanos(-1_000_000_000)));
+    /// assert_eq!(ObjectTtl::from_annotation("5m"), None);
+    /// ```
+    pub fn from_annotation(value: &str) -> Option<Self> {
+        // `i64::from_str` takes exactly what `Atoi` takes: one optional sign, ASCII digits, nothing around them.
+        let seconds = value.parse::<i64>().ok()?;
+        Some(Self { nanos: seconds.wrapping_mul(NANOS_PER_SECOND) })
+    }
+
+    /// A TTL in nanoseconds, which may be 0 or negative.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self { nanos }
+    }
+
+    /// The TTL in nanoseconds, which may be 0 or negative.
+    pub const fn as_nanos(self) -> i64 {
+        self.nanos
+    }
+
+    /// The TTL, at least 0.
+    pub fn duration(self) -> Duration {
+        Duration::from_nanos(self.nanos.try_into().unwrap_or_default())
+    }
+
+    /// The first moment at which an object that was confirmed then is not fresh any more.
+    ///
+    /// ```
+    /// use larder_clock::Timestamp;
+    /// use larder_objects::ObjectTtl;
+    ///
+    /// assert_eq!(ObjectTtl::from_nanos(5).expiry(Timestamp::ZERO), Timestamp::from_nanos(5));
+    /// ```
+    pub fn expiry(self, confirmed: Timestamp) -> Timestamp {
+        confirmed.saturating_add_nanos(self.nanos.into())
+    }
+}
+
+impl From<Duration> for ObjectTtl {
+    /// At most 292 years, which is what 64 bits hold.
+    fn from(ttl: Duration) -> Self {
+        Self { nanos: ttl.as_nanos().try_into().unwrap_or(i64::MAX) }
+    }
 }
 
 /// Where a store takes the TTL from, at every read.
@@ -40,23 +97,24 @@ pub fn ttl_from_annotation(value: &str) -> Option<i64> {
 /// It is asked while the store holds a lock, so it must answer at once and not call the store.
 ///
 /// ```
-/// use larder_objects::Ttl;
+/// use larder_objects::{ObjectTtl, Ttl};
+/// use std::time::Duration;
 ///
-/// struct Fixed(i64);
+/// struct Fixed(Duration);
 /// impl Ttl for Fixed {
-///     fn object_ttl(&self) -> Option<i64> {
-///         Some(self.0)
+///     fn object_ttl(&self) -> Option<ObjectTtl> {
+///         Some(self.0.into())
 ///     }
 /// }
-/// assert_eq!(Fixed(300_000_000_000).object_ttl(), Some(300_000_000_000));
+/// assert_eq!(Fixed(Duration::from_secs(5)).object_ttl(), ObjectTtl::from_annotation("5"));
 /// ```
 pub trait Ttl: Send + Sync + 'static {
-    /// The TTL in nanoseconds, which may be 0 or negative; `None` means the store's default.
-    fn object_ttl(&self) -> Option<i64>;
+    /// The TTL; `None` means the store's default.
+    fn object_ttl(&self) -> Option<ObjectTtl>;
 }
 
 impl<T: Ttl + ?Sized> Ttl for Arc<T> {
-    fn object_ttl(&self) -> Option<i64> {
+    fn object_ttl(&self) -> Option<ObjectTtl> {
         (**self).object_ttl()
     }
 }
@@ -71,7 +129,7 @@ impl<T: Ttl + ?Sized> Ttl for Arc<T> {
 pub struct DefaultTtl;
 
 impl Ttl for DefaultTtl {
-    fn object_ttl(&self) -> Option<i64> {
+    fn object_ttl(&self) -> Option<ObjectTtl> {
         None
     }
 }
@@ -81,13 +139,14 @@ impl Ttl for DefaultTtl {
 /// Share it in an [`Arc`] between that task and the stores.
 ///
 /// ```
-/// use larder_objects::{NodeTtl, Ttl};
+/// use larder_objects::{NodeTtl, ObjectTtl, Ttl};
 /// use std::sync::Arc;
+/// use std::time::Duration;
 ///
 /// let ttl = Arc::new(NodeTtl::new());
 /// assert_eq!(ttl.object_ttl(), None);
 /// ttl.set_annotation(Some("15"));
-/// assert_eq!(ttl.object_ttl(), Some(15_000_000_000));
+/// assert_eq!(ttl.object_ttl(), Some(ObjectTtl::from(Duration::from_secs(15))));
 /// // No annotation, one that is not an integer, or no node at all: the default.
 /// ttl.set_annotation(Some("soon"));
 /// assert_eq!(ttl.object_ttl(), None);
@@ -106,7 +165,8 @@ impl NodeTtl {
     /// not known.
     pub fn set_annotation(&self, value: Option<&str>) {
         // The number stands for itself: no other memory is published with it.
-        self.nanos.store(value.and_then(ttl_from_annotation).unwrap_or(UNSET), Ordering::Relaxed);
+        let ttl = value.and_then(ObjectTtl::from_annotation);
+        self.nanos.store(ttl.map_or(UNSET, ObjectTtl::as_nanos), Ordering::Relaxed);
     }
 }
 
@@ -123,10 +183,10 @@ impl fmt::Debug for NodeTtl {
 }
 
 impl Ttl for NodeTtl {
-    fn object_ttl(&self) -> Option<i64> {
+    fn object_ttl(&self) -> Option<ObjectTtl> {
         match self.nanos.load(Ordering::Relaxed) {
             UNSET => None,
-            nanos => Some(nanos),
+            nanos => Some(ObjectTtl::from_nanos(nanos)),
         }
     }
 }
@@ -172,7 +232,8 @@ mod tests {
             ("bad", None),
         ];
         for (value, ttl) in table {
-            assert_eq!(ttl_from_annotation(value), ttl, "{value:?}");
+            let ttl = ttl.map(ObjectTtl::from_nanos);
+            assert_eq!(ObjectTtl::from_annotation(value), ttl, "{value:?}");
             let node = NodeTtl::new();
             node.set_annotation(Some(value));
             assert_eq!(node.object_ttl(), ttl, "{value:?} at the node");
@@ -186,14 +247,43 @@ mod tests {
         assert_eq!((DefaultTtl.object_ttl(), Arc::new(NodeTtl::default()).object_ttl()), (None, None));
         let node = NodeTtl::new();
         node.set_annotation(Some("2"));
-        assert_eq!(format!("{node:?}"), "NodeTtl(Some(2000000000))");
-        assert_eq!(Arc::new(node).object_ttl(), Some(2_000_000_000));
+        assert_eq!(format!("{node:?}"), "NodeTtl(Some(ObjectTtl { nanos: 2000000000 }))");
+        assert_eq!(Arc::new(node).object_ttl(), Some(Duration::from_secs(2).into()));
+    }
+
+    #[test]
+    fn a_ttl_is_a_duration_within_what_64_bits_hold() {
+        let table = [
+            (Duration::ZERO, 0),
+            (Duration::from_mins(1), 60_000_000_000),
+            (Duration::from_nanos(u64::MAX / 2), i64::MAX),
+            (Duration::from_nanos(u64::MAX / 2 + 1), i64::MAX),
+            (Duration::MAX, i64::MAX),
+        ];
+        for (duration, nanos) in table {
+            let ttl = ObjectTtl::from(duration);
+            assert_eq!(ttl.as_nanos(), nanos);
+            assert_eq!(ttl.duration(), duration.min(Duration::from_nanos(u64::MAX / 2)));
+        }
+        assert_eq!(ObjectTtl::from_nanos(-1).duration(), Duration::ZERO);
+    }
+
+    #[test]
+    fn an_object_expires_a_ttl_after_it_was_confirmed() {
+        let at = Timestamp::from_nanos(100);
+        for (nanos, expiry) in [(60, 160), (0, 100), (-60, 40), (i64::MIN, 100 - (1 << 63))] {
+            assert_eq!(ObjectTtl::from_nanos(nanos).expiry(at), Timestamp::from_nanos(expiry));
+        }
     }
 
     #[test]
     fn no_annotation_has_the_value_that_means_unset() {
         for seconds in [1, -1, 2, 1 << 54, (1 << 54) + 1, i64::MAX, i64::MIN, 9_223_372_037] {
-            assert_eq!(ttl_from_annotation(&seconds.to_string()).map(|ttl| ttl % 512), Some(0), "{seconds}");
+            assert_eq!(
+                ObjectTtl::from_annotation(&seconds.to_string()).map(|ttl| ttl.as_nanos() % 512),
+                Some(0),
+                "{seconds}"
+            );
         }
         assert_ne!(UNSET % 512, 0);
     }

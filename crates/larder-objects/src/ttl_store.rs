@@ -47,7 +47,7 @@ mod published;
 mod reader;
 mod registry;
 
-use crate::{Effects, Fetch, GetError, Kept, ObjectState, ObjectStatus, Read, Store, Ttl};
+use crate::{Effects, Fetch, GetError, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
@@ -63,17 +63,18 @@ pub struct TtlStore<F: Fetch, C, T> {
     fetch: F,
     clock: C,
     ttl: T,
-    default_ttl: i64,
+    default_ttl: ObjectTtl,
     registry: Registry<F::Object, F::Error>,
     new_reference_fetches: AtomicU64,
 }
 
 impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
-    /// An empty store. `default_ttl` is in nanoseconds, may be 0 or negative (nothing is ever fresh then), and counts where
-    /// `ttl` has none; the kubelet's is a minute.
+    /// An empty store. `default_ttl`, a [`Duration`](std::time::Duration) or an [`ObjectTtl`], counts where `ttl` has none; the
+    /// kubelet's is a minute.
     ///
     /// See the [crate's documentation](crate) for an example.
-    pub fn new(fetch: F, clock: C, ttl: T, default_ttl: i64) -> Self {
+    pub fn new(fetch: F, clock: C, ttl: T, default_ttl: impl Into<ObjectTtl>) -> Self {
+        let default_ttl = default_ttl.into();
         Self { fetch, clock, ttl, default_ttl, registry: Registry::new(), new_reference_fetches: AtomicU64::new(0) }
     }
 
@@ -93,7 +94,7 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     }
 
     #[inline]
-    fn ttl(&self) -> i64 {
+    fn ttl(&self) -> ObjectTtl {
         self.ttl.object_ttl().unwrap_or(self.default_ttl)
     }
 

@@ -55,11 +55,12 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let sync_period = Duration::from_secs(10);
-/// let options = WatchOptions { max_idle: 5 * sync_period, ..WatchOptions::default() };
+/// let options = WatchOptions::default().with_max_idle(5 * sync_period);
 /// // Raised to a minute when it is used.
 /// assert!(options.max_idle < options.min_idle);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WatchOptions {
     /// How long nobody has to read an object until its watch is stopped. The kubelet's is 5 sync periods, so that only
     /// what is not mounted is stopped; the default is 5 minutes, after its default sync period.
@@ -82,6 +83,36 @@ impl Default for WatchOptions {
             hold_immutable: true,
             first_read_at_least_as_new: true,
         }
+    }
+}
+
+impl WatchOptions {
+    /// Sets [`max_idle`](Self::max_idle).
+    #[must_use]
+    pub const fn with_max_idle(mut self, max_idle: Duration) -> Self {
+        self.max_idle = max_idle;
+        self
+    }
+
+    /// Sets [`min_idle`](Self::min_idle).
+    #[must_use]
+    pub const fn with_min_idle(mut self, min_idle: Duration) -> Self {
+        self.min_idle = min_idle;
+        self
+    }
+
+    /// Sets [`hold_immutable`](Self::hold_immutable).
+    #[must_use]
+    pub const fn with_hold_immutable(mut self, hold_immutable: bool) -> Self {
+        self.hold_immutable = hold_immutable;
+        self
+    }
+
+    /// Sets [`first_read_at_least_as_new`](Self::first_read_at_least_as_new).
+    #[must_use]
+    pub const fn with_first_read_at_least_as_new(mut self, first_read_at_least_as_new: bool) -> Self {
+        self.first_read_at_least_as_new = first_read_at_least_as_new;
+        self
     }
 }
 
@@ -143,6 +174,9 @@ impl Rules for WatchAll {
 /// # impl larder_objects::Object for Secret {
 /// #     fn resource_version(&self) -> &str {
 /// #         self.0
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
 /// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]

@@ -61,7 +61,6 @@ pub(crate) fn source_name(source: Source) -> &'static str {
         Source::Disk => "disk",
         Source::Manifest => "manifest",
         Source::Runtime => "runtime",
-        _ => "other",
     }
 }
 

@@ -3,7 +3,7 @@
 use super::oracle;
 use crate::checkout;
 use anyhow::{Context as _, Result, bail};
-use larder_objects::{resource_version_order, ttl_from_annotation};
+use larder_objects::{ObjectTtl, resource_version_order};
 use larder_sim::GoDuration;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
@@ -64,7 +64,7 @@ fn durations() -> PathBuf {
 fn larder(parse: &str, text: &str) -> Value {
     let value = match parse {
         "duration" => text.parse::<GoDuration>().ok().map(|duration| duration.nanos().to_string()),
-        "seconds" => ttl_from_annotation(text).map(|nanos| nanos.to_string()),
+        "seconds" => ObjectTtl::from_annotation(text).map(|ttl| ttl.as_nanos().to_string()),
         _ => Some(resource_version_order(text).to_string()),
     };
     value.map_or_else(|| json!({"error": true}), |value| json!({"value": value}))

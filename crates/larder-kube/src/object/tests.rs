@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Node, Pod};
+use larder_objects::ObjectTtl;
 
 fn parse(json: &str) -> Result<KubeObject, DecodeProblem> {
     KubeObject::parse(Kind::ConfigMap, json.as_bytes())
@@ -126,6 +127,7 @@ fn the_nodes_ttl_is_read_as_the_kubelet_reads_it() {
         Node::from_json(format!(r#"{{"metadata":{{"name":"n","annotations":{annotations}}}}}"#).as_bytes())
             .unwrap()
             .object_ttl()
+            .map(ObjectTtl::as_nanos)
     };
     assert_eq!(ttl(r#"{"node.alpha.kubernetes.io/ttl":"30","b":"c"}"#), Some(30_000_000_000));
     assert_eq!(ttl(r#"{"node.alpha.kubernetes.io/ttl":"\u0030"}"#), Some(0));

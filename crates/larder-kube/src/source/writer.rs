@@ -202,5 +202,5 @@ pub(super) fn freshness(status: &SourceStatus, source: Source) -> Option<Freshne
         let class = status.last_fault.as_ref().map_or("stopped", |fault| fault.class);
         FreshState::Stale { since: status.since, reason: StaleReason::FetchFailed { class } }
     };
-    Some(Freshness { confirmed_at, source, state })
+    Some(Freshness::new(confirmed_at, source, state))
 }

@@ -3,7 +3,7 @@
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, pods, raw, secret, status, until};
 use larder_clock::{Clock, TokioClock};
 use larder_kube::{KubeOptions, NodeSource, Pod, PodSource, SourceReader};
-use larder_objects::{Fetch, FreshState, ObjectKey, ReadKind, Source, StaleReason, Ttl};
+use larder_objects::{Fetch, FreshState, ObjectKey, ObjectTtl, ReadKind, Source, StaleReason, Ttl};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -484,15 +484,15 @@ async fn the_nodes_annotation_is_the_ttl() {
     let reader = source.reader();
     assert_eq!(reader.object_ttl(), None);
     let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
-    until(|| reader.object_ttl() == Some(15_000_000_000)).await;
+    until(|| reader.object_ttl() == ObjectTtl::from_annotation("15")).await;
     assert!(fake.paths()[0].starts_with("/api/v1/nodes?watch=true&"), "{:?}", fake.paths());
     feed.event("MODIFIED", &node("6", "0".into())).await;
-    until(|| reader.object_ttl() == Some(0)).await;
+    until(|| reader.object_ttl() == Some(ObjectTtl::default())).await;
     feed.event("MODIFIED", &node("7", "soon".into())).await;
     until(|| reader.object_ttl().is_none()).await;
     assert_eq!(reader.node().unwrap().resource_version(), "7");
     feed.event("MODIFIED", &node("8", "-1".into())).await;
-    until(|| reader.object_ttl() == Some(-1_000_000_000)).await;
+    until(|| reader.object_ttl() == ObjectTtl::from_annotation("-1")).await;
     feed.event("DELETED", &node("9", "1".into())).await;
     until(|| reader.object_ttl().is_none()).await;
     assert!(reader.node().is_none() && reader.status().synced);

@@ -78,7 +78,7 @@ impl Node {
                 Kept::Held => keeping.held += 1,
                 Kept::Idle => keeping.idle += 1,
                 Kept::Polled => keeping.polled += 1,
-                _ => keeping.direct += 1,
+                Kept::Direct => keeping.direct += 1,
             }
         }
         keeping
@@ -293,7 +293,7 @@ impl Known {
             ObjectState::Present(freshness) if freshness.is_fresh() => Self::Fresh,
             ObjectState::Present(_) => Self::Due,
             ObjectState::Absent(_) => Self::Absent,
-            _ => Self::Unknown,
+            ObjectState::NotFetched => Self::Unknown,
         }
     }
 

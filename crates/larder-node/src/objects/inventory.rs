@@ -60,7 +60,7 @@ where
     fn judged_at(&self, now: Timestamp, freshness: Freshness) -> Freshness {
         match self.expiry(&freshness) {
             Some(since) if freshness.is_fresh() && now >= since => {
-                Freshness { state: FreshState::Stale { since, reason: StaleReason::Expired }, ..freshness }
+                freshness.with_state(FreshState::Stale { since, reason: StaleReason::Expired })
             }
             _ => freshness,
         }
@@ -82,7 +82,7 @@ where
                 // The next read asks: by itself, what is kept is no fresher than past its TTL.
                 let state = FreshState::Stale { since: known.confirmed.confirmed_at, reason: StaleReason::Expired };
                 status.state = match known.object {
-                    Some(_) => ObjectState::Present(Freshness { state, ..known.confirmed }),
+                    Some(_) => ObjectState::Present(known.confirmed.with_state(state)),
                     None => ObjectState::Absent(known.confirmed),
                 };
             }
@@ -93,7 +93,7 @@ where
             {
                 let reason = StaleReason::FetchFailed { class: "not_fetched_yet" };
                 let state = FreshState::Stale { since: self.clock.now(), reason };
-                status.state = ObjectState::Present(Freshness { state, ..known.confirmed });
+                status.state = ObjectState::Present(known.confirmed.with_state(state));
             }
         }
         all

@@ -14,6 +14,10 @@ impl Object for Secret {
     fn resource_version(&self) -> &'static str {
         "1"
     }
+
+    fn uid(&self) -> &'static str {
+        ""
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,9 @@
 
 use crate::fetched::Fetched;
 use crate::order::{Order, Relation, order};
-use crate::{FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Source, StaleReason};
+use crate::{
+    FetchError, FreshState, Freshness, GetError, Object, ObjectKey, ObjectTtl, Read, ReadKind, Source, StaleReason,
+};
 use larder_clock::Timestamp;
 use std::sync::Arc;
 
@@ -16,22 +18,22 @@ pub(super) struct Confirmed {
 
 impl Confirmed {
     /// The first moment at which it is not fresh any more.
-    pub(super) fn expiry(self, ttl: i64) -> Timestamp {
-        self.at.saturating_add_nanos(ttl.into())
+    pub(super) fn expiry(self, ttl: ObjectTtl) -> Timestamp {
+        ttl.expiry(self.at)
     }
 
     pub(super) fn fresh(self) -> Freshness {
         Freshness { confirmed_at: self.at, source: self.source, state: FreshState::Fresh }
     }
 
-    pub(super) fn stale(self, ttl: i64, reason: StaleReason) -> Freshness {
+    pub(super) fn stale(self, ttl: ObjectTtl, reason: StaleReason) -> Freshness {
         // Nothing is stale from before it was confirmed, whatever a negative TTL says.
         let since = self.expiry(ttl).max(self.at);
         Freshness { confirmed_at: self.at, source: self.source, state: FreshState::Stale { since, reason } }
     }
 
     /// As it stands, without a fetch.
-    pub(super) fn at_rest(self, now: Timestamp, ttl: i64) -> Freshness {
+    pub(super) fn at_rest(self, now: Timestamp, ttl: ObjectTtl) -> Freshness {
         if now < self.expiry(ttl) { self.fresh() } else { self.stale(ttl, StaleReason::Expired) }
     }
 }
@@ -90,7 +92,12 @@ impl<O: Object> Known<O> {
     }
 
     /// The answer for the reader that made the fetch.
-    pub(super) fn answer<E>(&self, key: &ObjectKey, outcome: &Outcome<E>, ttl: i64) -> Result<Read<O>, GetError<E>>
+    pub(super) fn answer<E>(
+        &self,
+        key: &ObjectKey,
+        outcome: &Outcome<E>,
+        ttl: ObjectTtl,
+    ) -> Result<Read<O>, GetError<E>>
     where
         E: FetchError,
     {

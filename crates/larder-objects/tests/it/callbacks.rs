@@ -88,6 +88,10 @@ impl Object for Thing {
         &self.version
     }
 
+    fn uid(&self) -> &'static str {
+        ""
+    }
+
     fn is_immutable(&self) -> bool {
         self.immutable
     }
@@ -354,7 +358,7 @@ fn callbacks_from_a_direct_store_meet_no_lock() {
 
 #[test]
 fn callbacks_from_a_ttl_store_meet_no_lock() {
-    check(|source, clock| TtlStore::new(source, clock, DefaultTtl, 60_000_000_000));
+    check(|source, clock| TtlStore::new(source, clock, DefaultTtl, Duration::from_mins(1)));
 }
 
 #[test]
@@ -365,7 +369,7 @@ fn callbacks_from_a_watch_store_meet_no_lock() {
 #[test]
 fn callbacks_from_an_adaptive_store_meet_no_lock() {
     check(|source, clock| {
-        AutoStore::new(source.clone(), source, clock, DefaultTtl, 60_000_000_000, AutoOptions::default())
+        AutoStore::new(source.clone(), source, clock, DefaultTtl, Duration::from_mins(1), AutoOptions::default())
     });
 }
 
@@ -441,7 +445,7 @@ impl<S: Tended> Panicking<S> {
 
 #[test]
 fn a_panic_in_a_ttl_store_loses_no_other_wake() {
-    let world = Panicking::new(|source, clock| TtlStore::new(source, clock, DefaultTtl, 60_000_000_000));
+    let world = Panicking::new(|source, clock| TtlStore::new(source, clock, DefaultTtl, Duration::from_mins(1)));
     // A waker panics when the fetch has brought the object.
     let mut fetching = world.wait("x");
     let (mut first, mut second) = (world.wait_and_panic("x"), world.wait("x"));
@@ -483,7 +487,7 @@ fn a_panic_in_a_watch_store_loses_no_other_wake() {
 #[test]
 fn a_panic_in_an_adaptive_store_loses_no_other_wake() {
     let world = Panicking::new(|source, clock| {
-        AutoStore::new(source.clone(), source, clock, DefaultTtl, 60_000_000_000, AutoOptions::default())
+        AutoStore::new(source.clone(), source, clock, DefaultTtl, Duration::from_mins(1), AutoOptions::default())
     });
     world.store.set_mounted("a", "x");
     let (mut first, mut second) = (world.wait_and_panic("x"), world.wait("x"));

@@ -3,8 +3,8 @@
 use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    Fetch, FetchError, Freshness, GetError, Object, ObjectKey, PodIdentity, PodObjects, Read, ReadKind, Reference,
-    References, Store, Ttl, TtlStore,
+    Fetch, FetchError, Freshness, GetError, Object, ObjectKey, ObjectTtl, PodIdentity, PodObjects, Read, ReadKind,
+    Reference, References, Store, Ttl, TtlStore,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -21,6 +21,10 @@ pub(crate) struct Thing {
 impl Object for Thing {
     fn resource_version(&self) -> &str {
         &self.version
+    }
+
+    fn uid(&self) -> &'static str {
+        ""
     }
 }
 
@@ -197,8 +201,8 @@ impl Annotation {
 }
 
 impl Ttl for Annotation {
-    fn object_ttl(&self) -> Option<i64> {
-        *self.0.lock().unwrap()
+    fn object_ttl(&self) -> Option<ObjectTtl> {
+        self.0.lock().unwrap().map(ObjectTtl::from_nanos)
     }
 }
 
@@ -242,7 +246,7 @@ impl World {
     pub(crate) fn new(default_ttl: i64) -> Self {
         let (server, ttl) = (Server::default(), Annotation::default());
         let clock = VirtualClock::new(Timestamp::ZERO);
-        let store = TtlStore::new(server.clone(), clock.clone(), ttl.clone(), default_ttl);
+        let store = TtlStore::new(server.clone(), clock.clone(), ttl.clone(), ObjectTtl::from_nanos(default_ttl));
         let larder = Arc::new(PodObjects::new(store, PodRefs));
         Self { server, clock, ttl, larder, readers: Readers::new() }
     }

@@ -16,6 +16,7 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 /// Each test runs under this many schedules of either kind.
 const SCHEDULES: usize = 1_500;
@@ -36,6 +37,10 @@ struct Thing {
 impl Object for Thing {
     fn resource_version(&self) -> &str {
         &self.text
+    }
+
+    fn uid(&self) -> &'static str {
+        ""
     }
 }
 
@@ -119,9 +124,9 @@ impl Fetch for Server {
 
 type Larder = TtlStore<Server, VirtualClock, DefaultTtl>;
 
-const HOUR: i64 = 3_600_000_000_000;
+const HOUR: Duration = Duration::from_hours(1);
 
-fn store(server: &Server, ttl: i64) -> Arc<Larder> {
+fn store(server: &Server, ttl: Duration) -> Arc<Larder> {
     let store = Arc::new(TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), DefaultTtl, ttl));
     store.add_references("a", &["x"], "u").run();
     store
@@ -235,7 +240,7 @@ fn readers_that_all_leave_leave_nothing_behind() {
 fn without_a_ttl_each_reader_fetches_one_after_another() {
     check(|| {
         let server = Server::new(Ok(1));
-        let store = store(&server, 0);
+        let store = store(&server, Duration::ZERO);
         let readers = [read(&store), read(&store), read(&store)];
         for reader in readers {
             assert_eq!(version(reader.join().unwrap()), 1);

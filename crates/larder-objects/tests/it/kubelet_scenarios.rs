@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use larder_clock::{Clock, MonotonicClock, Timestamp, VirtualClock};
 use larder_objects::{
-    DefaultTtl, Fetch, FetchError, NodeTtl, Object, ObjectKey, PodObjects, ReadKind, References, Store, Ttl, TtlStore,
-    references::Secrets,
+    DefaultTtl, Fetch, FetchError, NodeTtl, Object, ObjectKey, ObjectTtl, PodObjects, ReadKind, References, Store, Ttl,
+    TtlStore, references::Secrets,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,6 +24,10 @@ struct Secret {
 impl Object for Secret {
     fn resource_version(&self) -> &str {
         self.version
+    }
+
+    fn uid(&self) -> &'static str {
+        ""
     }
 }
 
@@ -86,7 +90,7 @@ fn clock() -> VirtualClock {
 }
 
 fn secret_store<C: Clock, T: Ttl>(server: &Server, clock: C, ttl: T, default_ttl: i64) -> Arc<TtlStore<Server, C, T>> {
-    Arc::new(TtlStore::new(server.clone(), clock, ttl, default_ttl))
+    Arc::new(TtlStore::new(server.clone(), clock, ttl, ObjectTtl::from_nanos(default_ttl)))
 }
 
 /// Whether the object is registered; reads it.
@@ -242,7 +246,7 @@ fn the_nodes_annotation_is_a_ttl_if_it_is_an_integer() {
     for (value, ttl) in [(None, None), (Some("bad"), None), (Some("0"), Some(0)), (Some("60"), Some(MINUTE))] {
         let node = NodeTtl::new();
         node.set_annotation(value);
-        assert_eq!(node.object_ttl(), ttl, "{value:?}");
+        assert_eq!(node.object_ttl().map(ObjectTtl::as_nanos), ttl, "{value:?}");
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`watch_store`]: what the watch store promises, and the counterparts of `watch_based_manager_test.go`
 //! - [`direct_store`]: what the direct store promises
 //! - [`auto_store`]: what the adaptive store promises
+//! - [`strategy_store`]: a store whose strategy is chosen at run time
 //! - [`watch_model`]: random operations on the watch store and on a naive model of it
 //! - [`truth`]: both stores that watch, against a simulated API server whose history is known
 //! - [`callbacks`]: foreign code that calls the store back, or panics
@@ -41,6 +42,8 @@ mod readers;
 mod source;
 #[cfg(not(shuttle))]
 mod state_machine;
+#[cfg(not(shuttle))]
+mod strategy_store;
 #[cfg(not(shuttle))]
 mod threads;
 #[cfg(not(shuttle))]

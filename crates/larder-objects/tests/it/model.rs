@@ -254,7 +254,7 @@ impl Model {
                 FreshState::Stale { since, reason }
             }
         };
-        let freshness = Freshness { confirmed_at: Timestamp::from_nanos(data.at), source, state };
+        let freshness = Freshness::new(Timestamp::from_nanos(data.at), source, state);
         let answer = match &data.object {
             Some(object) => Answer::Object(object.clone(), freshness),
             None => Answer::NotFound(freshness),

@@ -5,7 +5,8 @@ use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceSink, Object,
-    ObjectKey, Read, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, WatchOptions, WatchStore,
+    ObjectKey, Read, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, Strategy, StrategyStore, WatchOptions,
+    WatchStore,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -311,6 +312,8 @@ impl ReflectNamespace for Source {
 pub(crate) type Watching = WatchStore<Source, Source, VirtualClock>;
 pub(crate) type Adapting = AutoStore<Source, Source, VirtualClock, DefaultTtl>;
 
+pub(crate) type Chosen = StrategyStore<Source, Source, VirtualClock, DefaultTtl>;
+
 /// A store with its surroundings, and the readers that wait.
 pub(crate) struct World<S> {
     pub(crate) source: Source,
@@ -332,7 +335,7 @@ impl World<DirectStore<Source, VirtualClock>> {
 impl World<Watching> {
     /// A watch store in which nothing is registered; the clock stands at 0.
     pub(crate) fn watching() -> Self {
-        Self::watching_with(WatchOptions { max_idle: MAX_IDLE, ..WatchOptions::default() })
+        Self::watching_with(WatchOptions::default().with_max_idle(MAX_IDLE))
     }
 
     pub(crate) fn watching_with(options: WatchOptions) -> Self {
@@ -343,10 +346,18 @@ impl World<Watching> {
 impl World<Adapting> {
     /// An adaptive store in which nothing is registered; the clock stands at 0.
     pub(crate) fn adapting(ttl: Duration) -> Self {
-        let watch = WatchOptions { max_idle: MAX_IDLE, ..WatchOptions::default() };
-        let ttl = i64::try_from(ttl.as_nanos()).unwrap();
-        let options = AutoOptions { watch, ..AutoOptions::default() };
+        let watch = WatchOptions::default().with_max_idle(MAX_IDLE);
+        let options = AutoOptions::default().with_watch(watch);
         Self::new(|source, clock| AutoStore::new(source.clone(), source, clock, DefaultTtl, ttl, options))
+    }
+}
+
+impl World<Chosen> {
+    /// A store of a strategy, in which nothing is registered; the clock stands at 0.
+    pub(crate) fn of_strategy(strategy: Strategy) -> Self {
+        let options = AutoOptions::default().with_watch(WatchOptions::default().with_max_idle(MAX_IDLE));
+        let ttl = Duration::from_mins(1);
+        Self::new(|source, clock| StrategyStore::new(strategy, source.clone(), source, clock, DefaultTtl, ttl, options))
     }
 }
 

@@ -153,7 +153,7 @@ fn page(world: &World) -> Page {
         let known = match status.state {
             ObjectState::Present(_) => "present",
             ObjectState::Absent(_) => "absent",
-            _ => "nothing",
+            ObjectState::NotFetched => "nothing",
         };
         (status.key.to_string(), (status.references, status.fetching, known))
     });

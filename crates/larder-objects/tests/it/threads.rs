@@ -22,6 +22,10 @@ impl Object for Thing {
     fn resource_version(&self) -> &str {
         &self.text
     }
+
+    fn uid(&self) -> &'static str {
+        ""
+    }
 }
 
 impl Drop for Thing {
@@ -90,7 +94,7 @@ fn reads_stay_as_new_as_the_last_reference_while_pods_come_and_go() {
     const ROUNDS: u64 = 2_000;
     const READERS: usize = 3;
     let server = Server::default();
-    let store = TtlStore::new(server.clone(), MonotonicClock::new(), DefaultTtl, i64::MAX);
+    let store = TtlStore::new(server.clone(), MonotonicClock::new(), DefaultTtl, Duration::MAX);
     let pods = Arc::new(PodObjects::new(store, Named));
     // One pod stays, so that the objects can be read throughout.
     pods.register_pod(&("stays".to_owned(), ["x", "y"]));
@@ -164,7 +168,7 @@ impl Wake for Owner {
 
 #[test]
 fn a_waker_that_is_dropped_may_drop_another_read_of_the_object() {
-    let store = Arc::new(TtlStore::new(Silent, MonotonicClock::new(), DefaultTtl, 60_000_000_000));
+    let store = Arc::new(TtlStore::new(Silent, MonotonicClock::new(), DefaultTtl, Duration::from_mins(1)));
     store.add_references("a", &["x"], "u1").run();
     let (done, ended) = std::sync::mpsc::channel();
     // A lock that is taken twice would hang: the test then fails, with this thread left behind.

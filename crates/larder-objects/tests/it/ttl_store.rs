@@ -5,7 +5,7 @@ use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
     DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, Kept, Object, ObjectKey, ObjectState, ObjectStatus,
-    PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
+    ObjectTtl, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -28,7 +28,7 @@ fn at(nanos: i128) -> Timestamp {
 }
 
 fn confirmed(nanos: i128, source: Source) -> Freshness {
-    Freshness { confirmed_at: at(nanos), source, state: FreshState::Fresh }
+    Freshness::new(at(nanos), source, FreshState::Fresh)
 }
 
 fn object(version: &str, data: u32, freshness: Freshness) -> Answer {
@@ -36,7 +36,7 @@ fn object(version: &str, data: u32, freshness: Freshness) -> Answer {
 }
 
 fn stale(nanos: i128, source: Source, since: i128, reason: StaleReason) -> Freshness {
-    Freshness { confirmed_at: at(nanos), source, state: FreshState::Stale { since: at(since), reason } }
+    Freshness::new(at(nanos), source, FreshState::Stale { since: at(since), reason })
 }
 
 #[test]
@@ -489,6 +489,10 @@ impl Object for Tracked {
     fn resource_version(&self) -> &str {
         self.version
     }
+
+    fn uid(&self) -> &'static str {
+        ""
+    }
 }
 
 /// An object that, as it is dropped, looks for something in the store that held it.
@@ -512,6 +516,10 @@ impl Object for Curious {
     fn resource_version(&self) -> &str {
         self.version
     }
+
+    fn uid(&self) -> &'static str {
+        ""
+    }
 }
 
 impl Drop for Curious {
@@ -533,7 +541,7 @@ fn an_object_is_dropped_with_no_lock_held() {
             let outcome: Result<&str, Failure> = *answer.lock().unwrap();
             ready(outcome.map(|version| Arc::new(Curious { version, store: Arc::clone(&store) })))
         });
-        let store = Arc::new(TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, 0));
+        let store = Arc::new(TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, Duration::ZERO));
         link.set(Arc::downgrade(&store) as Weak<dyn References>).ok().unwrap();
         let get =
             || Pin::new(&mut Box::pin(store.get("a", "x"))).poll(&mut Context::from_waker(Waker::noop())).is_ready();
@@ -563,7 +571,7 @@ async fn what_is_replaced_withdrawn_or_no_longer_referenced_is_freed_at_once() {
     });
     // The function holds a handle of its own.
     let objects = || objects() - 1;
-    let store = TtlStore::new(server, clock.clone(), DefaultTtl, TTL);
+    let store = TtlStore::new(server, clock.clone(), DefaultTtl, ObjectTtl::from_nanos(TTL));
     store.add_references("a", &["x"], "u").run();
     assert!(store.get("a", "x").await.is_ok());
     assert_eq!(objects(), 1);
@@ -711,7 +719,7 @@ impl Store for Counting {
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
         let key = ObjectKey::new("a", "x");
-        vec![ObjectStatus { key, references: 7, fetching: false, kept: Kept::Polled, state: ObjectState::NotFetched }]
+        vec![ObjectStatus::new(key, 7, Kept::Polled, ObjectState::NotFetched)]
     }
 }
 
@@ -738,7 +746,7 @@ async fn a_shared_store_is_a_store_and_is_told_which_pod_refers() {
 fn what_is_printed_tells_nothing_of_the_objects() {
     let mut world = world();
     world.get("a", "x", thing("5", 1));
-    assert_eq!(format!("{:?}", world.larder.store()), "TtlStore { default_ttl: 60, .. }");
+    assert_eq!(format!("{:?}", world.larder.store()), "TtlStore { default_ttl: ObjectTtl { nanos: 60 }, .. }");
     assert_eq!(format!("{:?}", world.larder), "PodObjects { .. }");
     assert!(world.larder.store().fetcher().open().is_empty());
 }

@@ -331,7 +331,7 @@ impl Model {
                 FreshState::Stale { since: since.max(item.at), reason }
             }
         };
-        let freshness = Freshness { confirmed_at: item.at, source: item.source, state };
+        let freshness = Freshness::new(item.at, item.source, state);
         match item.known.clone().expect("something is known") {
             Some(doc) => Answer::Doc((*doc).clone(), freshness),
             None => Answer::NotFound(freshness),
@@ -447,7 +447,7 @@ fn page(world: &World<crate::source::Watching>) -> Page {
         let present = match status.state {
             ObjectState::Present(_) => Some(true),
             ObjectState::Absent(_) => Some(false),
-            _ => None,
+            ObjectState::NotFetched => None,
         };
         (status.key.name().to_owned(), (status.references, status.kept, present))
     });

@@ -56,7 +56,7 @@ fn however_many_references_one_reflector() {
 #[test]
 fn an_immutable_object_is_watched_on_where_it_is_not_to_be_held() {
     for hold_immutable in [true, false] {
-        let mut world = World::watching_with(WatchOptions { hold_immutable, ..WatchOptions::default() });
+        let mut world = World::watching_with(WatchOptions::default().with_hold_immutable(hold_immutable));
         world.store.add_references("ns", &["name"], "pod").run();
         // One that waits for it, and one that comes later.
         let reader = world.begin("ns", "name");
@@ -182,7 +182,7 @@ fn idle_is_longer_than_the_time_and_one_that_nobody_ever_read_is_idle_at_once() 
 
 #[test]
 fn the_idle_time_is_raised_to_its_minimum() {
-    let options = WatchOptions { max_idle: Duration::ZERO, ..WatchOptions::default() };
+    let options = WatchOptions::default().with_max_idle(Duration::ZERO);
     let mut world = World::watching_with(options);
     world.store.add_references("ns", &["name"], "pod").run();
     world.source.sink().replace(None, ReadKind::Consistent);
@@ -436,7 +436,7 @@ fn lesson_5_a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
 
 #[test]
 fn lesson_5_a_setting() {
-    let options = WatchOptions { first_read_at_least_as_new: false, ..WatchOptions::default() };
+    let options = WatchOptions::default().with_first_read_at_least_as_new(false);
     let mut world = World::watching_with(options);
     world.store.add_references("ns", &["name"], "pod").run();
     world.source.sink().replace(Some(doc(1)), ReadKind::Consistent);

@@ -71,7 +71,14 @@ fn readers_of_a_watched_object_see_versions_that_only_rise() {
     version(&store);
     only_rises(&store, &source.sink(), Watching::stop_idle);
 
-    let store = AutoStore::new(source.clone(), source.clone(), clock, DefaultTtl, 1, AutoOptions::default());
+    let store = AutoStore::new(
+        source.clone(),
+        source.clone(),
+        clock,
+        DefaultTtl,
+        Duration::from_nanos(1),
+        AutoOptions::default(),
+    );
     store.add_references("ns", &["name"], "pod").run();
     store.set_mounted("ns", "name");
     source.list_at_once(None);

@@ -5,7 +5,7 @@ use larder_clock::Timestamp;
 use larder_objects::{FreshState, Freshness, ObjectKey, Source};
 
 fn freshness() -> Freshness {
-    Freshness { confirmed_at: Timestamp::ZERO, source: Source::LiveRead, state: FreshState::Fresh }
+    Freshness::new(Timestamp::ZERO, Source::LiveRead, FreshState::Fresh)
 }
 
 fn not_found() -> ReadError {

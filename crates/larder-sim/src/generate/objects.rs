@@ -3,7 +3,7 @@
 use super::Dice;
 use crate::trace::{Header, ObjectsOp, Op, Trace};
 use crate::{DurationError, GoDuration};
-use larder_objects::ttl_from_annotation;
+use larder_objects::ObjectTtl;
 
 /// With names that would run into one another if they were only joined.
 const NAMESPACES: [&str; 5] = ["a", "b", "a/b", "", "A"];
@@ -259,7 +259,11 @@ impl World {
         if dice.percent(20) {
             return spelled(dice.between(0, 3), dice);
         }
-        let ttl = self.annotation.as_deref().and_then(ttl_from_annotation).unwrap_or(self.default_ttl);
+        let ttl = self
+            .annotation
+            .as_deref()
+            .and_then(ObjectTtl::from_annotation)
+            .map_or(self.default_ttl, ObjectTtl::as_nanos);
         let from = dice.between(1, 3);
         let read = self.reads.iter().rev().nth(usize::try_from(from).unwrap_or(0)).unwrap_or(&self.reads[0]);
         let expiry = read + i128::from(ttl) + i128::from(dice.between(-1, 1));

@@ -31,6 +31,10 @@ impl Object for Thing {
         &self.text
     }
 
+    fn uid(&self) -> &'static str {
+        ""
+    }
+
     fn is_immutable(&self) -> bool {
         self.immutable
     }
@@ -163,7 +167,7 @@ type Watching = WatchStore<Server, Server, VirtualClock>;
 type Adapting = AutoStore<Server, Server, VirtualClock, DefaultTtl>;
 type Answer = Result<Read<Thing>, GetError<Failure>>;
 
-const TTL: i64 = 20_000_000_000;
+const TTL: Duration = Duration::from_secs(20);
 
 fn watching(server: &Server) -> (Arc<Watching>, VirtualClock) {
     let clock = VirtualClock::new(Timestamp::ZERO);
@@ -174,7 +178,7 @@ fn watching(server: &Server) -> (Arc<Watching>, VirtualClock) {
 
 fn adapting(server: &Server, namespaces_from: Option<usize>) -> Arc<Adapting> {
     let clock = VirtualClock::new(Timestamp::ZERO);
-    let options = AutoOptions { namespaces_from, ..AutoOptions::default() };
+    let options = AutoOptions::default().with_namespaces_from(namespaces_from);
     let store = AutoStore::new(server.clone(), server.clone(), clock, DefaultTtl, TTL, options);
     store.add_references("a", &["x"], "u").run();
     Arc::new(store)

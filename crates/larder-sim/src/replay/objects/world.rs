@@ -27,6 +27,10 @@ impl Object for Stored {
     fn resource_version(&self) -> &str {
         &self.rv
     }
+
+    fn uid(&self) -> &'static str {
+        ""
+    }
 }
 
 /// The HTTP status of a failed read.

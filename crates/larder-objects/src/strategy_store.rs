@@ -1,0 +1,229 @@
+//! A store whose strategy is chosen at run time.
+
+use crate::{
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, ReflectNamespace,
+    Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore,
+};
+use larder_clock::Clock;
+use std::fmt;
+
+/// The store of a [`Strategy`] that is chosen at run time, as by a setting.
+///
+/// ```
+/// use larder_clock::MonotonicClock;
+/// use larder_objects::{AutoOptions, DefaultTtl, Store, Strategy, StrategyStore, fetch_fn};
+/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # struct Secret;
+/// # impl larder_objects::Object for Secret {
+/// #     fn resource_version(&self) -> &str {
+/// #         "1"
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
+/// #     }
+/// # }
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("unavailable")]
+/// # struct Unavailable;
+/// # impl larder_objects::FetchError for Unavailable {
+/// #     fn is_not_found(&self) -> bool {
+/// #         false
+/// #     }
+/// # }
+/// /// A source in which every object is there, and no namespace may be watched.
+/// struct Constant;
+/// impl Reflect for Constant {
+///     type Object = Secret;
+///     type Error = Unavailable;
+///     type Reflector = ();
+///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
+///     }
+/// }
+/// # impl ReflectNamespace for Constant {
+/// #     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
+/// #         std::future::ready(false)
+/// #     }
+/// #     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
+/// #         std::future::ready(Err(Unavailable))
+/// #     }
+/// #     fn reflect_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
+/// # }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let strategy: Strategy = "watch".parse().unwrap();
+/// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
+/// let (clock, minute) = (MonotonicClock::new(), Duration::from_mins(1));
+/// let store = StrategyStore::new(strategy, fetch, Constant, clock, DefaultTtl, minute, AutoOptions::default());
+/// store.add_references("shop", &["db"], "0b5c").run();
+/// assert!(store.get("shop", "db").await.unwrap().freshness.is_fresh());
+/// assert_eq!((store.strategy(), store.stats().watching), (Strategy::Watch, 1));
+/// # });
+/// ```
+pub enum StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+{
+    /// [`Strategy::Direct`].
+    Direct(DirectStore<F, C>),
+    /// [`Strategy::Ttl`].
+    Ttl(TtlStore<F, C, T>),
+    /// [`Strategy::Watch`].
+    Watch(WatchStore<F, R, C>),
+    /// [`Strategy::Auto`].
+    Auto(AutoStore<F, R, C, T>),
+}
+
+/// Calls the store of the strategy that was chosen.
+macro_rules! each {
+    ($self:ident, $store:ident => $call:expr) => {
+        match $self {
+            Self::Direct($store) => $call,
+            Self::Ttl($store) => $call,
+            Self::Watch($store) => $call,
+            Self::Auto($store) => $call,
+        }
+    };
+}
+
+impl<F, R, C, T> StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
+{
+    /// An empty store. A strategy uses what it needs: `reflect` where it watches, `ttl` and `default_ttl` where it polls (as in
+    /// the [TTL store](TtlStore::new)), `options` where it watches, those of [`AutoStore`] where it chooses.
+    pub fn new(
+        strategy: Strategy,
+        fetch: F,
+        reflect: R,
+        clock: C,
+        ttl: T,
+        default_ttl: impl Into<ObjectTtl>,
+        options: AutoOptions,
+    ) -> Self {
+        match strategy {
+            Strategy::Direct => Self::Direct(DirectStore::new(fetch, clock)),
+            Strategy::Ttl => Self::Ttl(TtlStore::new(fetch, clock, ttl, default_ttl)),
+            Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflect, clock, options.watch)),
+            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflect, clock, ttl, default_ttl, options)),
+        }
+    }
+
+    /// The strategy that was chosen.
+    pub const fn strategy(&self) -> Strategy {
+        match self {
+            Self::Direct(_) => Strategy::Direct,
+            Self::Ttl(_) => Strategy::Ttl,
+            Self::Watch(_) => Strategy::Watch,
+            Self::Auto(_) => Strategy::Auto,
+        }
+    }
+
+    /// Where the store fetches from.
+    pub fn fetcher(&self) -> &F {
+        each!(self, store => store.fetcher())
+    }
+
+    /// What a store that watches holds of an object, with its freshness as it stands. Asks nobody, and does not count as a
+    /// read. `None` from a store that does not watch.
+    pub fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
+        match self {
+            Self::Direct(_) | Self::Ttl(_) => None,
+            Self::Watch(store) => store.held(namespace, name),
+            Self::Auto(store) => store.held(namespace, name),
+        }
+    }
+
+    /// How many fetches a new reference to an object that was held has caused; `None` from a store that holds nothing.
+    pub fn new_reference_fetches(&self) -> Option<u64> {
+        match self {
+            Self::Direct(_) => None,
+            Self::Ttl(store) => Some(store.new_reference_fetches()),
+            Self::Watch(store) => Some(store.stats().verifying_reads),
+            Self::Auto(store) => Some(store.stats().verifying_reads),
+        }
+    }
+
+    /// Drops the object from the [TTL store](TtlStore::forget). The others find out by themselves that it changed.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        match self {
+            Self::Ttl(store) => store.forget(namespace, name),
+            Self::Direct(_) | Self::Watch(_) | Self::Auto(_) => {}
+        }
+    }
+
+    /// What a store that watches has done, and holds; all zero from one that does not.
+    pub fn stats(&self) -> WatchStats {
+        match self {
+            Self::Direct(_) | Self::Ttl(_) => WatchStats::default(),
+            Self::Watch(store) => store.stats(),
+            Self::Auto(store) => store.stats(),
+        }
+    }
+
+    /// Says that an object is mounted, and so read once a sync period, to the store that [makes use of
+    /// it](AutoStore::set_mounted).
+    pub fn set_mounted(&self, namespace: &str, name: &str) {
+        match self {
+            Self::Auto(store) => store.set_mounted(namespace, name),
+            Self::Direct(_) | Self::Ttl(_) | Self::Watch(_) => {}
+        }
+    }
+
+    /// Stops the watches of objects that nobody reads. The owner of a store that watches calls this once a minute.
+    pub fn stop_idle(&self) {
+        match self {
+            Self::Direct(_) | Self::Ttl(_) => {}
+            Self::Watch(store) => store.stop_idle(),
+            Self::Auto(store) => store.stop_idle(),
+        }
+    }
+}
+
+impl<F, R, C, T> Store for StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
+{
+    type Object = F::Object;
+    type Error = F::Error;
+
+    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        each!(self, store => store.add_references(namespace, names, uid))
+    }
+
+    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        each!(self, store => store.delete_references(namespace, names, uid))
+    }
+
+    async fn get(&self, namespace: &str, name: &str) -> Result<Read<F::Object>, GetError<F::Error>> {
+        each!(self, store => store.get(namespace, name).await)
+    }
+
+    fn references(&self, namespace: &str, name: &str) -> usize {
+        each!(self, store => store.references(namespace, name))
+    }
+
+    fn snapshot(&self) -> Vec<ObjectStatus> {
+        each!(self, store => store.snapshot())
+    }
+}
+
+impl<F, R, C, T> fmt::Debug for StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        each!(self, store => store.fmt(f))
+    }
+}
