@@ -16,6 +16,7 @@
 //! - [`truth`]: both stores that watch, against a simulated API server whose history is known
 //! - [`callbacks`]: foreign code that calls the store back, or panics
 //! - [`pod_references`]: each way that a pod refers to an object
+//! - [`stress`]: the lock-free map under many schedules of real threads
 //! - [`threads`]: real threads on the store as it is built for use
 //! - [`watch_threads`]: the same on the stores that watch
 //! - [`interleavings`]: threads under chosen schedules, with `--cfg shuttle`
@@ -44,6 +45,8 @@ mod source;
 mod state_machine;
 #[cfg(not(shuttle))]
 mod strategy_store;
+#[cfg(not(shuttle))]
+mod stress;
 #[cfg(not(shuttle))]
 mod threads;
 #[cfg(not(shuttle))]
