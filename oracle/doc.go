@@ -18,6 +18,7 @@
 //	kubeconfigs paths of kubeconfigs, as strings: what client-go makes of each, or {"refused":"why"}
 //	manifests   manifests, as strings: the Pod, Secret or ConfigMap that the kubelet's decoder makes of each, or
 //	            {"refused":"why"}
+//	certificates kinds of keys, as strings, such as "p256" or "rsa-v1": a certificate and its key, made for the answer
 //	references  pods (v1): {"config_maps":[names],"secrets":[names]} as the kubelet's visitors find them
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the

@@ -3,6 +3,7 @@ package oracle
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,10 +74,10 @@ func kubeconfig(path string) (any, error) {
 			return nil, err
 		}
 	}
-	if _, err := rest.TransportFor(config); err != nil {
-		return nil, err
+	if err := certificates(config.TLSClientConfig); err != nil {
+		return result{"refused": err.Error(), "certificates": true}, nil
 	}
-	if err := keyPair(config.TLSClientConfig); err != nil {
+	if _, err := rest.TransportFor(config); err != nil {
 		return nil, err
 	}
 	answer := result{
@@ -116,11 +117,17 @@ func kubeconfig(path string) (any, error) {
 	return answer, nil
 }
 
-// keyPair reads certificate and key as the first handshake would.
-func keyPair(config rest.TLSClientConfig) error {
+// certificates reads authorities, certificate and key as the first handshake would.
+func certificates(config rest.TLSClientConfig) error {
 	read := rest.Config{TLSClientConfig: config}
-	if err := rest.LoadTLSFiles(&read); err != nil || len(read.CertData) == 0 {
+	if err := rest.LoadTLSFiles(&read); err != nil {
 		return err
+	}
+	if len(read.CAData) > 0 && !x509.NewCertPool().AppendCertsFromPEM(read.CAData) {
+		return errors.New("authorities without a certificate")
+	}
+	if len(read.CertData) == 0 {
+		return nil
 	}
 	_, err := tls.X509KeyPair(read.CertData, read.KeyData)
 	return err
@@ -176,6 +183,12 @@ func manifest(text string) (any, error) {
 	if name == "" || len(problems) > 0 {
 		return nil, errors.New("no name: " + strings.Join(problems, ", "))
 	}
+	// The decoder reads kind and apiVersion in any case, the object only as they are written.
+	kind, _, err := legacyscheme.Scheme.ObjectKinds(object)
+	if err != nil {
+		return nil, err
+	}
+	object.GetObjectKind().SetGroupVersionKind(kind[0])
 	var out bytes.Buffer
 	if err := json.NewEncoder(&out).Encode(object); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs or manifests")
+var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests or certificates")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -54,6 +54,8 @@ func answer(t *testing.T, mode string, input io.Reader, output io.Writer) (err e
 		err = answerReferences(input, output)
 	case "kubeconfigs":
 		err = answerFiles(kubeconfig, input, output)
+	case "certificates":
+		err = answerFiles(certificate, input, output)
 	case "manifests":
 		err = answerFiles(manifest, input, output)
 	default:

@@ -7,9 +7,11 @@
 //!    own tests go by without Go;
 //! 3. how durations, TTL annotations and resourceVersions are read;
 //! 4. which Secrets and ConfigMaps random pods refer to;
-//! 5. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
+//! 5. what odd kubeconfigs mean, and what odd manifests mean;
+//! 6. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
 
 mod compare;
+mod files;
 mod golden;
 mod oracle;
 mod pods;
@@ -24,12 +26,21 @@ use larder_sim::{GoDuration, Header, Kind, Trace};
 use oracle::Oracle;
 use std::path::PathBuf;
 
+/// How many kubeconfigs and manifests are compared unless a number is given.
+const FILES: usize = 500;
+
 /// What to compare.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// How many random traces.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     traces: u64,
+    /// How many odd kubeconfigs.
+    #[arg(long, value_name = "N", default_value_t = FILES)]
+    kubeconfigs: usize,
+    /// How many odd manifests.
+    #[arg(long, value_name = "N", default_value_t = FILES)]
+    manifests: usize,
     /// Where the randomness begins; one of the clock's choice if it is not given. Each trace has the next seed.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -51,7 +62,7 @@ fn parse_kind(text: &str) -> Result<Kind, String> {
 
 /// Compares so many random traces, and all else, with a seed of the clock's choice.
 pub(crate) fn check(traces: u64) -> Result<()> {
-    run(&Arguments { traces, seed: None, kind: None, jobs: 2, bless: false })
+    run(&Arguments { traces, kubeconfigs: FILES, manifests: FILES, seed: None, kind: None, jobs: 2, bless: false })
 }
 
 /// Runs the comparison; fails where there is a difference.
@@ -69,6 +80,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("{} kept traces agree", golden::check(&program)?);
     println!("{} durations, annotations and resourceVersions agree", values::check(&program, seed)?);
     println!("{} pods' references agree", pods::check(&program, seed)?);
+
+    let taken = files::check_kubeconfigs(&program, seed, arguments.kubeconfigs)?;
+    println!("{} kubeconfigs agree, {taken} of them are taken", arguments.kubeconfigs);
+    let taken = files::check_manifests(&program, seed, arguments.manifests)?;
+    println!("{} manifests agree, {taken} of them are taken", arguments.manifests);
 
     let plan = Plan { traces: arguments.traces, seed, kind: arguments.kind, jobs: arguments.jobs.into() };
     let start = clock.now();

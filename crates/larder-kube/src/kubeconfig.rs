@@ -10,8 +10,11 @@
 //! - *Plain*: an error names the file, the place or the field, and the remedy. It never has the value of a secret.
 
 mod decode;
+mod meaning;
 mod server;
 mod validate;
+
+pub use meaning::kubeconfig_meaning;
 
 use crate::error::KubeError;
 use secrecy::SecretString;

@@ -76,6 +76,8 @@ pub use client::{KubeClient, NodeCheck};
 pub use connector::{ByteStream, Connecting, Connector};
 pub use error::{DecodeProblem, KubeError, Target};
 pub use fetch::KubeFetch;
+#[doc(hidden)]
+pub use kubeconfig::kubeconfig_meaning;
 pub use node::Node;
 pub use object::{Kind, KubeObject, ObjectKind, json_of};
 pub use object_reflector::{KubeReflect, KubeReflector};

@@ -48,6 +48,24 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
     found
 }
 
+/// What the first document of a manifest means to larder, to compare it with what it means to the kubelet's decoder.
+///
+/// # Errors
+///
+/// What is wrong with it.
+///
+/// ```
+/// let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+/// assert_eq!(larder_manifests::manifest_meaning(map)?["metadata"]["name"], "a");
+/// # Ok::<(), String>(())
+/// ```
+#[doc(hidden)]
+pub fn manifest_meaning(text: &str) -> Result<serde_json::Value, String> {
+    let first = read(text).into_iter().next().ok_or("it has no document")?;
+    let json = first.result.map_err(|mistake| mistake.problem)?.json();
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
 struct Document<'a> {
     /// Of its text's first line, in the file, from 1.
     line: usize,

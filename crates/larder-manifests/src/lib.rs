@@ -66,6 +66,8 @@ mod object;
 mod source;
 mod state;
 
+#[doc(hidden)]
+pub use document::manifest_meaning;
 pub use error::{ManifestError, Problem};
 pub use fetch::ManifestFetch;
 pub use source::{ManifestOptions, ManifestReader, ManifestSource};

@@ -182,7 +182,7 @@ impl Manifest {
         self.json()
     }
 
-    fn json(&self) -> Vec<u8> {
+    pub(crate) fn json(&self) -> Vec<u8> {
         match &self.body {
             Body::Pod(pod) => json(&**pod),
             Body::Secret(secret) => json(&**secret),

@@ -67,7 +67,7 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, 
         let (event, span) = self.next()?;
         let root = self.value(event, &span)?;
         match self.next()? {
-            (Event::DocumentEnd, _) => Ok(root),
+            (Event::DocumentEnd, _) => finite(&root).map(|()| root),
             (_, span) => Err(Mistake::at(place(&span), "not valid YAML")),
         }
     }
@@ -195,10 +195,7 @@ fn key_text(key: Node) -> Result<String, Mistake> {
 }
 
 fn scalar(tag: &str, implicit: bool, text: &str) -> Result<Value, &'static str> {
-    if implicit {
-        return resolve("", text);
-    }
-    if tag.is_empty() {
+    if tag.is_empty() && !implicit {
         return Ok(Value::String(Zeroizing::new(text.to_owned())));
     }
     if tag.strip_prefix(TAGS) == Some("binary") {
@@ -207,6 +204,16 @@ fn scalar(tag: &str, implicit: bool, text: &str) -> Result<Value, &'static str> 
         return Ok(Value::String(Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned())));
     }
     resolve(tag, text)
+}
+
+/// Refuses numbers that JSON does not have, where they are left of what stood there.
+fn finite(node: &Node) -> Result<(), Mistake> {
+    match &node.value {
+        Value::Float(number) if !number.is_finite() => Err(Mistake::at(node.place, "a number that JSON does not have")),
+        Value::List(items) => items.iter().try_for_each(finite),
+        Value::Map(fields) => fields.values().try_for_each(finite),
+        _ => Ok(()),
+    }
 }
 
 /// A tag without its short form.

@@ -12,6 +12,16 @@ pub(crate) fn float(number: f64) -> String {
 
 /// A number that is the key of a map, as Go writes it: in the shortest form of 32 bits.
 pub(crate) fn float_key(number: f64) -> String {
+    if !number.is_finite() {
+        let text = if number.is_nan() {
+            ".nan"
+        } else if number > 0.0 {
+            ".inf"
+        } else {
+            "-.inf"
+        };
+        return text.to_owned();
+    }
     #[expect(clippy::cast_possible_truncation, reason = "this is the form that the keys have")]
     let short = number as f32;
     let text = format!("{short:e}");

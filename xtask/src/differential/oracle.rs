@@ -29,21 +29,29 @@ fn command(program: &Path, mode: &str) -> Command {
 
 /// The oracle's lines for lines of input, one for each.
 pub(super) fn answer_lines(program: &Path, mode: &str, lines: &[String]) -> Result<Vec<String>> {
+    answers(&mut command(program, mode), lines)
+}
+
+/// A program's lines for lines of input, one for each.
+pub(super) fn answers(program: &mut Command, lines: &[String]) -> Result<Vec<String>> {
+    if lines.is_empty() {
+        return Ok(Vec::new());
+    }
     let input = lines.join("\n") + "\n";
-    let mut child = command(program, mode).spawn().with_context(|| format!("start {}", program.display()))?;
-    let mut stdin = child.stdin.take().context("the oracle has no standard input")?;
+    let mut child = program.spawn().with_context(|| format!("start {program:?}"))?;
+    let mut stdin = child.stdin.take().context("it has no standard input")?;
     // From a thread of its own: neither side may wait for the other to read.
     let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("the oracle failed: {}", output.status);
+        bail!("{program:?} failed: {}", output.status);
     }
     if let Ok(written) = writer.join() {
-        written.context("write to the oracle")?;
+        written.with_context(|| format!("write to {program:?}"))?;
     }
     let answers: Vec<String> = String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect();
     if answers.len() != lines.len() {
-        bail!("the oracle gives {} answers to {} lines", answers.len(), lines.len());
+        bail!("{program:?} gives {} answers to {} lines", answers.len(), lines.len());
     }
     Ok(answers)
 }

@@ -4,6 +4,7 @@ use super::decode::{AuthInfo, Cluster, Config, Context, Exec};
 use super::{Blob, ClientSettings, ExecConfig, Impersonate, InteractiveMode, User, server};
 use crate::connect::absolute;
 use crate::error::KubeError;
+use crate::proxy::{EXPECTED, Proxy};
 use larder_yaml::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 use std::fs::File;
@@ -128,6 +129,9 @@ impl Check<'_> {
         let owner = format!("cluster {name:?}");
         if cluster.server.is_empty() {
             return Err(self.wrong(&format!("{owner} has no server; set the address of the API server")));
+        }
+        if !cluster.proxy_url.is_empty() && Proxy::parse(&cluster.proxy_url).is_none() {
+            return Err(self.wrong(&format!("the proxy-url of {owner} {EXPECTED}")));
         }
         let data = &cluster.certificate_authority_data;
         self.one_of(&owner, "certificate-authority", data, &cluster.certificate_authority)?;

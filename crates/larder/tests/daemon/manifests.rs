@@ -235,3 +235,37 @@ async fn a_reader_that_goes_away_ends_a_command_quietly() {
     let output = crate::harness::run(command).await;
     assert_eq!((output.stdout.len(), output.stderr.as_str()), (10, ""), "{output:?}");
 }
+
+#[tokio::test]
+async fn what_the_kubelet_takes_is_served_though_it_is_written_oddly() {
+    const ODD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: odd, namespace: shop, labels: {app: odd, tier: }}
+spec:
+  hostNetwork: true
+  hostNetwork: true
+  nodeSelector: {node-role.kubernetes.io/master: }
+  containers:
+  - name: app
+    image: shop/odd:1
+    envFrom:
+    - secretRef: {name: lines}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: lines, namespace: shop}
+data:
+  greeting: |
+    aGVs
+    bG8=
+";
+    let daemon = Daemon::with_manifests(&[("odd.yaml", ODD)]).await;
+    let secret = daemon.get("/api/v1/namespaces/shop/secrets/lines").await;
+    assert_eq!((secret.code, &secret.json()["data"]["greeting"]), (200, &json!("aGVsbG8=")));
+    let pod = daemon.get("/api/v1/namespaces/shop/pods/odd").await.json();
+    assert_eq!(pod["spec"]["nodeSelector"], json!({"node-role.kubernetes.io/master": ""}));
+    assert_eq!((&pod["spec"]["hostNetwork"], &pod["metadata"]["labels"]["tier"]), (&json!(true), &json!("")));
+    let status = daemon.larder("status").await.ok();
+    assert!(!status.contains("DEGRADED"), "{status}");
+}
