@@ -116,7 +116,7 @@ async fn without_the_api_server_all_that_is_held_is_served_with_its_age() {
 /// Frozen by SIGSTOP, it holds its connections open and answers nothing.
 #[tokio::test]
 async fn while_the_api_server_is_frozen_pods_node_and_secrets_are_stale_and_say_why() {
-    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let testbed = Testbed::start(Options { node_ttl: Some(2), ..Options::default() }).await.expect("testbed");
     let cluster = Cluster::new(&testbed).await;
     cluster.create_secret("one", "value").await;
     cluster.create_pod_with_secret("web", "one").await;
