@@ -12,9 +12,6 @@ pub struct Answer<T> {
     pub object: Arc<T>,
     /// When it was last confirmed, by what, and whether it is stale.
     pub freshness: Freshness,
-    /// When it stops being fresh if nothing confirms it again; `None` where it has no TTL: of a watch, or
-    /// where every read asks.
-    pub fresh_until: Option<Timestamp>,
     /// Whether it was held, or asked for.
     pub outcome: Outcome,
     /// Why it is stale, for a person; `None` for a fresh one.

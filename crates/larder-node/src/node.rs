@@ -361,7 +361,7 @@ impl Node {
             let (key, age) = (ObjectKey::new(namespace, name), freshness.age(self.now()));
             return Err(ReadError::NotFound { kind: T::KIND, key, freshness: Box::new(freshness), age });
         };
-        Ok(Answer { object, freshness, fresh_until: None, outcome: Outcome::Held, why })
+        Ok(Answer { object, freshness, outcome: Outcome::Held, why })
     }
 
     /// As [`listed`](Self::listed); 'not known yet' as long as the source has not synced, so that absence means absence.

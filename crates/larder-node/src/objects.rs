@@ -146,8 +146,6 @@ where
     kind: ObjectKind,
     node: Arc<str>,
     clock: C,
-    ttl: NodeTtl,
-    default_ttl: ObjectTtl,
     source: Option<Source>,
     policy: ObjectPolicy,
     objects: Arc<Objects<F, R, C>>,
@@ -213,15 +211,12 @@ where
             log: Arc::clone(&log),
             error: PhantomData,
         };
-        let ttl = parts.ttl.clone();
-        let store =
-            ObjectStore::new(parts.strategy, fetch, reflect, parts.clock.clone(), ttl, default_ttl, parts.watch);
+        let (ttl, watch) = (parts.ttl, parts.watch);
+        let store = ObjectStore::new(parts.strategy, fetch, reflect, parts.clock.clone(), ttl, default_ttl, watch);
         Self {
             kind: parts.kind,
             node: parts.node,
             clock: parts.clock,
-            ttl: parts.ttl,
-            default_ttl,
             source: parts.source,
             policy: parts.policy,
             objects: Arc::new(PodObjects::new(store, ReferencesOf(parts.kind))),
@@ -405,7 +400,7 @@ where
         }
         let known = self.known.lock();
         let absent = known.0.get(key).filter(|known| known.object.is_none())?;
-        (now < self.fresh_until(&absent.confirmed)).then_some(absent.confirmed)
+        absent.confirmed.expires_at().is_some_and(|until| now < until).then_some(absent.confirmed)
     }
 
     /// Drops what is cached, as a new reference would, and reads again: the API server's word counts, not the number.
@@ -467,13 +462,7 @@ where
                 Some(failure.map_or_else(|| reason.to_string(), |failure| failure.why.to_string()))
             }
         };
-        Answer {
-            fresh_until: self.expiry(&read.freshness),
-            object: read.object,
-            freshness: read.freshness,
-            outcome,
-            why,
-        }
+        Answer { object: read.object, freshness: read.freshness, outcome, why }
     }
 
     /// The last known object, marked as stale; or that nothing is known.
@@ -490,12 +479,12 @@ where
                 retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
             });
         };
-        let expiry = self.expiry(&confirmed);
         let since = match confirmed.state {
             // By the store that watches it: its word counts.
             FreshState::Fresh if self.watches() => None,
             FreshState::Stale { since, .. } if self.watches() => Some(since),
-            _ => Some(self.fresh_until(&confirmed).min(failure.since)),
+            // Without a TTL, every read asks.
+            _ => Some(confirmed.expires_at().unwrap_or(confirmed.confirmed_at).min(failure.since)),
         };
         let reason = StaleReason::FetchFailed { class: failure.class };
         let state = since.map_or(FreshState::Fresh, |since| FreshState::Stale { since, reason });
@@ -503,31 +492,11 @@ where
         let Some(object) = object else { return Err(self.not_found(key, freshness)) };
         let why = (!freshness.is_fresh()).then(|| failure.why.to_string());
         let outcome = if freshness.is_fresh() { Outcome::Held } else { outcome };
-        Ok(Answer { object, freshness, fresh_until: expiry, outcome, why })
+        Ok(Answer { object, freshness, outcome, why })
     }
 
     fn labelled(&self, freshness: Freshness) -> Freshness {
         self.source.map_or(freshness, |source| freshness.with_source(source))
-    }
-
-    /// The TTL; without one, every read asks.
-    fn ttl(&self) -> ObjectTtl {
-        match self.strategy() {
-            Strategy::Direct => ObjectTtl::default(),
-            Strategy::Ttl | Strategy::Watch | Strategy::Auto => self.ttl.object_ttl().unwrap_or(self.default_ttl),
-        }
-    }
-
-    /// When what was confirmed so stops being fresh; `None` where it has no TTL.
-    fn expiry(&self, freshness: &Freshness) -> Option<Timestamp> {
-        let has_ttl = self.ttl() > ObjectTtl::default()
-            && self.strategy() != Strategy::Watch
-            && freshness.source != Source::Watch;
-        has_ttl.then(|| self.fresh_until(freshness))
-    }
-
-    fn fresh_until(&self, freshness: &Freshness) -> Timestamp {
-        self.ttl().expiry(freshness.confirmed_at)
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {

@@ -115,7 +115,7 @@ impl<F: Fetch, C: Clock> Store for DirectStore<F, C> {
         }
         let fetched = self.fetch.fetch(&key, ReadKind::Consistent).await;
         let source = self.fetch.source(ReadKind::Consistent);
-        let freshness = Freshness { confirmed_at: self.clock.now(), source, state: FreshState::Fresh };
+        let freshness = Freshness::new(self.clock.now(), source, FreshState::Fresh);
         match fetched {
             Ok(object) => Ok(Read { object, freshness }),
             Err(error) if error.is_not_found() => Err(GetError::NotFound { key, freshness }),

@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn each_kind_says_which_object_and_what_to_do() {
         let key = || ObjectKey::new("shop", "db");
-        let freshness = Freshness { confirmed_at: Timestamp::ZERO, source: Source::LiveRead, state: FreshState::Fresh };
+        let freshness = Freshness::new(Timestamp::ZERO, Source::LiveRead, FreshState::Fresh);
         let table: [(GetError<Unavailable>, [bool; 3], &str, &str); 3] = [
             (
                 GetError::NotRegistered { key: key() },

@@ -110,12 +110,15 @@ pub struct Freshness {
     pub source: Source,
     /// Whether that still holds.
     pub state: FreshState,
+    /// For how long after `confirmed_at` a fresh answer stays fresh if nothing confirms it before; `None` where no time ends
+    /// that: a watch keeps the object, it cannot change, or every read asks.
+    pub fresh_for: Option<Duration>,
 }
 
 impl Freshness {
     /// What an answer of that source, confirmed then, is.
     pub const fn new(confirmed_at: Timestamp, source: Source, state: FreshState) -> Self {
-        Self { confirmed_at, source, state }
+        Self { confirmed_at, source, state, fresh_for: None }
     }
 
     /// The same, in another state.
@@ -132,6 +135,55 @@ impl Freshness {
         self
     }
 
+    /// The same, fresh for so long after it was confirmed; `None` where no time ends that.
+    #[must_use]
+    pub const fn with_fresh_for(mut self, time: Option<Duration>) -> Self {
+        self.fresh_for = time;
+        self
+    }
+
+    /// When a fresh answer stops being fresh by time alone, or when a stale one stopped. What a header, a table and a metric
+    /// say of a TTL comes from here.
+    ///
+    /// ```
+    /// use larder_clock::Timestamp;
+    /// use larder_objects::{FreshState, Freshness, Source, StaleReason};
+    /// use std::time::Duration;
+    ///
+    /// let (at, ttl) = (Timestamp::from_nanos, Duration::from_nanos(4));
+    /// let fresh = Freshness::new(at(1), Source::LiveRead, FreshState::Fresh).with_fresh_for(Some(ttl));
+    /// assert_eq!(fresh.expires_at(), Some(at(5)));
+    /// let stale = fresh.with_state(FreshState::Stale { since: at(3), reason: StaleReason::Expired });
+    /// assert_eq!(stale.expires_at(), Some(at(3)));
+    /// ```
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        match self.state {
+            FreshState::Fresh => self.fresh_for.map(|time| self.confirmed_at + time),
+            FreshState::Stale { since, .. } => Some(since),
+        }
+    }
+
+    /// The same answer at a later time: one that was fresh until then has expired.
+    ///
+    /// ```
+    /// use larder_clock::Timestamp;
+    /// use larder_objects::{FreshState, Freshness, Source};
+    /// use std::time::Duration;
+    ///
+    /// let (at, ttl) = (Timestamp::from_nanos, Duration::from_nanos(4));
+    /// let answer = Freshness::new(at(1), Source::LiveRead, FreshState::Fresh).with_fresh_for(Some(ttl));
+    /// assert!(answer.at(at(4)).is_fresh() && !answer.at(at(5)).is_fresh());
+    /// ```
+    #[must_use]
+    pub fn at(self, now: Timestamp) -> Self {
+        match self.expires_at() {
+            Some(since) if self.is_fresh() && now >= since => {
+                self.with_state(FreshState::Stale { since, reason: StaleReason::Expired })
+            }
+            _ => self,
+        }
+    }
+
     /// Whether the answer is within its time.
     pub const fn is_fresh(&self) -> bool {
         matches!(self.state, FreshState::Fresh)
@@ -141,6 +193,11 @@ impl Freshness {
     pub fn age(&self, now: Timestamp) -> Duration {
         now.saturating_duration_since(self.confirmed_at)
     }
+}
+
+/// The TTL as the time that an answer stays fresh; `None` for 0 or less, with which every read asks.
+pub(crate) const fn fresh_for(ttl: i64) -> Option<Duration> {
+    if ttl > 0 { Some(Duration::from_nanos(ttl.unsigned_abs())) } else { None }
 }
 
 /// An object, and how fresh it is.
@@ -212,7 +269,7 @@ mod tests {
     #[test]
     fn an_answer_tells_its_age_and_whether_it_is_fresh() {
         let at = Timestamp::from_nanos(5);
-        let fresh = Freshness { confirmed_at: at, source: Source::Watch, state: FreshState::Fresh };
+        let fresh = Freshness::new(at, Source::Watch, FreshState::Fresh);
         let state = FreshState::Stale { since: at, reason: StaleReason::Expired };
         assert!(fresh.is_fresh() && !Freshness { state, ..fresh }.is_fresh());
         assert_eq!(fresh.age(Timestamp::from_nanos(12)), Duration::from_nanos(7));
@@ -221,12 +278,11 @@ mod tests {
 
     #[test]
     fn a_read_is_printed_without_its_object() {
-        let freshness =
-            Freshness { confirmed_at: Timestamp::from_nanos(5), source: Source::Watch, state: FreshState::Fresh };
+        let freshness = Freshness::new(Timestamp::from_nanos(5), Source::Watch, FreshState::Fresh);
         let read = Read { object: Arc::new("hunter2"), freshness };
         assert_eq!(
             format!("{read:?}"),
-            "Read { freshness: Freshness { confirmed_at: 5ns, source: Watch, state: Fresh }, .. }"
+            "Read { freshness: Freshness { confirmed_at: 5ns, source: Watch, state: Fresh, fresh_for: None }, .. }"
         );
         let copy = read.clone();
         assert!(Arc::ptr_eq(&copy.object, &read.object) && copy.freshness == read.freshness);

@@ -47,7 +47,7 @@ mod published;
 mod reader;
 mod registry;
 
-use crate::{Effects, Fetch, GetError, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
+use crate::{Effects, Fetch, Freshness, GetError, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
@@ -98,19 +98,19 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
         self.ttl.object_ttl().unwrap_or(self.default_ttl)
     }
 
-    /// Whether what was confirmed then is fresh now. Reads the clock, so call it after the confirmation was read: a time
+    /// How fresh what was confirmed then is now, if it is. Reads the clock, so call it after the confirmation was read: a time
     /// from before it would pass for fresh with a TTL of 0.
     #[inline]
-    fn is_fresh(&self, confirmed: Confirmed) -> bool {
+    fn fresh(&self, confirmed: Confirmed) -> Option<Freshness> {
         let ttl = self.ttl();
-        self.clock.is_before(confirmed.expiry(ttl))
+        self.clock.is_before(confirmed.expiry(ttl)).then(|| confirmed.fresh(ttl))
     }
 
     fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {
         match known {
             Known::Nothing => ObjectState::NotFetched,
             Known::Object { confirmed, .. } => ObjectState::Present(confirmed.at_rest(now, self.ttl())),
-            Known::Absent(confirmed) => ObjectState::Absent(confirmed.fresh()),
+            Known::Absent(confirmed) => ObjectState::Absent(confirmed.fresh(self.ttl())),
         }
     }
 }

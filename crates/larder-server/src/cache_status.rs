@@ -9,8 +9,9 @@
 //! | is that the object is known to be absent | `larder; hit; detail=absent` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
 //!
-//! `ttl` is what is left of the object's TTL in seconds, negative when it has passed; it is absent where there is none: the
-//! source is a watch, or every read asks. `detail` is the source of a fresh answer, and the reason of a stale one.
+//! `ttl` is for how many more seconds a fresh answer stays fresh by time alone; it is absent where no time ends that: a watch
+//! keeps the object, it is immutable and held, or every read asks. Of a stale answer it is negative: since when it is stale.
+//! Both are the cache's own judgement, never computed again here. `detail` is the source of a fresh answer, and the reason of a stale one.
 
 use std::fmt::{self, Write as _};
 
@@ -27,7 +28,7 @@ use std::fmt::{self, Write as _};
 pub struct CacheStatus {
     /// Whether the answer was held, or asked for.
     pub outcome: Outcome,
-    /// Seconds that the answer stays fresh for, negative since it is not; `None` where it has no TTL.
+    /// Seconds that the answer stays fresh for, negative since it is stale; `None` where no time ends its freshness.
     pub ttl: Option<i64>,
     /// The source of a fresh answer, or why it is stale.
     pub detail: Option<String>,

@@ -13,7 +13,7 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     freshness: Freshness,
-    fresh_until: Option<Timestamp>,
+    expires_at: Option<Timestamp>,
     outcome: Outcome,
     why: Option<String>,
 }
@@ -22,7 +22,7 @@ impl Told {
     pub(crate) fn of<T>(answer: &Answer<T>) -> Self {
         Self {
             freshness: answer.freshness,
-            fresh_until: answer.fresh_until,
+            expires_at: answer.freshness.expires_at(),
             outcome: answer.outcome,
             why: answer.why.clone(),
         }
@@ -30,7 +30,7 @@ impl Told {
 
     /// Of what a watch holds, or a source whose freshness is that of all its objects.
     pub(crate) fn held(freshness: Freshness, why: Option<String>) -> Self {
-        Self { freshness, fresh_until: None, outcome: Outcome::Held, why }
+        Self { freshness, expires_at: freshness.expires_at(), outcome: Outcome::Held, why }
     }
 
     /// Of a list: that of its worst part. None for an empty one.
@@ -43,7 +43,7 @@ impl Told {
         };
         let mut told = Self::of(answers.iter().max_by_key(rank)?);
         told.freshness.confirmed_at = answers.iter().map(|answer| answer.freshness.confirmed_at).min()?;
-        told.fresh_until = answers.iter().filter_map(|answer| answer.fresh_until).min();
+        told.expires_at = answers.iter().filter_map(|answer| answer.freshness.expires_at()).min();
         Some(told)
     }
 
@@ -72,7 +72,7 @@ impl Told {
             }
         };
         #[expect(clippy::cast_possible_truncation, reason = "seconds within the range of an i64, and it saturates")]
-        let ttl = self.fresh_until.map(|until| seconds_until(node, until).floor() as i64);
+        let ttl = self.expires_at.map(|at| seconds_until(node, at).floor() as i64);
         CacheStatus { outcome, ttl, detail: Some(detail) }
     }
 }

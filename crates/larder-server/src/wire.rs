@@ -93,17 +93,14 @@ impl Freshness {
             confirmed_at: node.wall_time(freshness.confirmed_at),
             age_seconds: Some(freshness.age(node.now()).as_secs_f64()),
             source: Some(source_name(freshness.source).to_owned()),
-            ttl_seconds: None,
+            ttl_seconds: freshness.expires_at().map(|at| seconds_until(node, at)),
             stale_since,
             reason,
         }
     }
 
     pub(crate) fn of_answer<T>(node: &Node, answer: &Answer<T>) -> Self {
-        Self {
-            ttl_seconds: answer.fresh_until.map(|until| seconds_until(node, until)),
-            ..Self::of(node, &answer.freshness, answer.why.as_deref())
-        }
+        Self::of(node, &answer.freshness, answer.why.as_deref())
     }
 }
 

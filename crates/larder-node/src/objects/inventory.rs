@@ -5,10 +5,8 @@ use crate::error::ReadError;
 use crate::fetch_log::{FetchLog, SourceFetch, SourceReflect};
 use crate::strategy::Strategy;
 use futures_util::stream::{self, StreamExt as _};
-use larder_clock::{Clock, Timestamp};
-use larder_objects::{
-    FreshState, Freshness, ObjectKey, ObjectState, ObjectStatus, StaleReason, Store as _, WatchStats,
-};
+use larder_clock::Clock;
+use larder_objects::{FreshState, ObjectKey, ObjectState, ObjectStatus, StaleReason, Store as _, WatchStats};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -41,29 +39,19 @@ where
         for (key, result) in results {
             match result {
                 Ok(mut answer) => {
-                    answer.freshness = self.judged_at(now, answer.freshness);
+                    answer.freshness = answer.freshness.at(now);
                     if let FreshState::Stale { reason, .. } = answer.freshness.state {
                         answer.why.get_or_insert_with(|| reason.to_string());
                     }
                     list.items.push(answer);
                 }
-                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, self.judged_at(now, *freshness))),
+                Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, freshness.at(now))),
                 // Its last pod went while the list was made.
                 Err(ReadError::NotReferenced { .. }) => {}
                 Err(error) => list.unknown.push((key, error)),
             }
         }
         list
-    }
-
-    /// What was fresh when it was read, and has become stale since because its TTL has passed.
-    fn judged_at(&self, now: Timestamp, freshness: Freshness) -> Freshness {
-        match self.expiry(&freshness) {
-            Some(since) if freshness.is_fresh() && now >= since => {
-                freshness.with_state(FreshState::Stale { since, reason: StaleReason::Expired })
-            }
-            _ => freshness,
-        }
     }
 
     /// The state of every object that pods refer to; nothing is fetched for it.

@@ -430,7 +430,7 @@ async fn a_list_calls_nothing_fresh_whose_ttl_passed_while_it_was_made() {
             let told: Vec<_> = told.filter(|(version, _)| *version != "9").collect();
             assert_eq!(told, [("7", false), ("8", true)], "{slow}");
             let old = list.items.iter().find(|answer| version(answer) == "7").unwrap();
-            let since = old.fresh_until.unwrap();
+            let since = old.freshness.expires_at().unwrap();
             assert_eq!(old.freshness.state, FreshState::Stale { since, reason: StaleReason::Expired });
             assert_eq!(old.why.as_deref(), Some("expired"));
             assert!(list.absent.iter().all(|(key, freshness)| key.name() == "gone" && !freshness.is_fresh()));
@@ -506,7 +506,10 @@ async fn what_every_read_asks_for_is_not_fresh_by_itself_unless_it_is_in_this_pr
         cache.register_pod(&pod("web", &["db", "absent"]));
         for fetches in 1..3 {
             let answer = cache.read("shop", "db", DEADLINE).await.unwrap();
-            assert_eq!((answer.freshness.is_fresh(), answer.fresh_until, server.fetches()), (true, None, fetches));
+            assert_eq!(
+                (answer.freshness.is_fresh(), answer.freshness.expires_at(), server.fetches()),
+                (true, None, fetches)
+            );
         }
         cache.read("shop", "absent", DEADLINE).await.unwrap_err();
         let confirmed_at = cache.clock.now();

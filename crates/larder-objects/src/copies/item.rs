@@ -2,6 +2,7 @@
 
 use super::After;
 use super::copy::{Copy, Known, Moment, Settled, Stamp};
+use crate::freshness::fresh_for;
 use crate::sync::{AtomicBool, AtomicI64, Ordering};
 use crate::{FetchError, FreshState, Freshness, Kept, Object, ReadKind, Source, StaleReason};
 use futures_util::future::{Shared, WeakShared};
@@ -345,6 +346,13 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         }
     }
 
+    /// For how long after it was confirmed what is held is good if nothing confirms it: for its TTL, unless a reflector that
+    /// is well keeps it or it is held for good.
+    pub(super) fn fresh_for(&self, link: Option<&Link<E, H>>, polling: Option<Polling>) -> Option<Duration> {
+        let is_kept = matches!(self.watch, Watch::Held) || link.is_some_and(Link::is_healthy);
+        polling.filter(|_| !is_kept).and_then(|polling| fresh_for(polling.ttl))
+    }
+
     /// What is held was good until then, by the rules that it is kept by.
     pub(super) fn stale_since(
         &self,
@@ -357,12 +365,16 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         let by_time = match (&self.watch, link, polling) {
             (Watch::Idle(since), ..) => *since,
             (Watch::Held, ..) => Timestamp::from_nanos(i128::MAX),
-            (_, Some(link), _) if link.failing.is_some() => {
-                link.failing.as_ref().map_or(confirmed, |failing| failing.since)
-            }
-            (_, Some(link), Some(polling)) if link.synced => ttl(polling.bound()),
-            (_, Some(link), None) if link.synced => Timestamp::from_nanos(i128::MAX),
-            (_, Some(link), _) => link.started,
+            (_, Some(link), Some(polling)) => match &link.failing {
+                Some(failing) => ttl(polling.ttl).max(failing.since),
+                None if link.synced => ttl(polling.bound()),
+                None => ttl(polling.ttl),
+            },
+            (_, Some(link), None) => match &link.failing {
+                Some(failing) => failing.since,
+                None if link.synced => Timestamp::from_nanos(i128::MAX),
+                None => link.started,
+            },
             (_, None, Some(polling)) => ttl(polling.ttl),
             (_, None, None) => confirmed,
         };
@@ -370,7 +382,22 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         doubted.min(by_time).max(confirmed)
     }
 
-    /// How fresh what is held is as it stands, without a fetch.
+    /// How fresh what is held is, unless `reason` says why it is not.
+    pub(super) fn freshness(
+        &self,
+        link: Option<&Link<E, H>>,
+        polling: Option<Polling>,
+        (now, base): (Timestamp, Timestamp),
+        reason: Option<StaleReason>,
+    ) -> Freshness {
+        let (confirmed_at, source) = self.confirmed(link, base);
+        let since = || self.stale_since(link, polling, base).min(now).max(confirmed_at);
+        let state = reason.map_or(FreshState::Fresh, |reason| FreshState::Stale { since: since(), reason });
+        Freshness::new(confirmed_at, source, state).with_fresh_for(self.fresh_for(link, polling))
+    }
+
+    /// How fresh what is held is as it stands: what a read that may ask nobody would be answered. An absence that a read asks
+    /// for again counts for its TTL.
     pub(super) fn at_rest(
         &self,
         link: Option<&Link<E, H>>,
@@ -378,17 +405,18 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         now: Timestamp,
         base: Timestamp,
     ) -> Freshness {
-        let (confirmed_at, source) = self.confirmed(link, base);
-        let since = self.stale_since(link, polling, base);
-        let state = match (&self.watch, link.and_then(|link| link.failing.as_ref())) {
-            (Watch::Held, _) if !self.copy.is_doubtful() => FreshState::Fresh,
-            (_, Some(failing)) => {
-                FreshState::Stale { since, reason: StaleReason::FetchFailed { class: failing.error.class() } }
-            }
-            _ if now >= since => FreshState::Stale { since, reason: StaleReason::Expired },
-            _ => FreshState::Fresh,
+        let failing = link.and_then(|link| link.failing.as_ref());
+        let reason = match self.judge(link, polling, now, base) {
+            Verdict::Fresh => None,
+            Verdict::Stale(reason) => Some(reason),
+            Verdict::Fail(error) => Some(StaleReason::FetchFailed { class: error.class() }),
+            Verdict::Fetch(_) | Verdict::Start | Verdict::Wait => match failing {
+                Some(failing) => Some(StaleReason::FetchFailed { class: failing.error.class() }),
+                None if self.copy.object().is_none() && now < self.stale_since(link, polling, base) => None,
+                None => Some(StaleReason::Expired),
+            },
         };
-        Freshness { confirmed_at, source, state }
+        self.freshness(link, polling, (now, base), reason)
     }
 
     pub(super) const fn kept(&self, polls: bool) -> Kept {

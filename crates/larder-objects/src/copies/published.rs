@@ -1,6 +1,7 @@
 //! What reads find without a lock: what is known of each object that is good as it is.
 
 use super::item::{Polling, Pulse, offset};
+use crate::freshness::fresh_for;
 use crate::sync::{AtomicI64, Ordering};
 use crate::{FreshState, Freshness, Source};
 use larder_clock::Timestamp;
@@ -43,12 +44,15 @@ impl<O> Record<O> {
     /// How fresh it is now; `None` if it is not, or if that takes more than a look.
     pub(super) fn freshness(&self, polling: Option<Polling>, now: Timestamp, base: Timestamp) -> Option<Freshness> {
         let within = |at: Timestamp, nanos: i64| now < at.saturating_add_nanos(nanos.into());
+        let mut time = None;
         let (confirmed_at, source) = match &self.good {
             Good::Held => (self.at, self.source),
             Good::Polled => {
-                if !polling.is_some_and(|polling| within(self.at, polling.ttl)) {
+                let ttl = polling?.ttl;
+                if !within(self.at, ttl) {
                     return None;
                 }
+                time = fresh_for(ttl);
                 (self.at, self.source)
             }
             Good::Watched(pulse) => {
@@ -65,7 +69,7 @@ impl<O> Record<O> {
                 confirmed
             }
         };
-        Some(Freshness { confirmed_at, source, state: FreshState::Fresh })
+        Some(Freshness::new(confirmed_at, source, FreshState::Fresh).with_fresh_for(time))
     }
 
     pub(super) fn access(&self, base: Timestamp, now: Timestamp) {

@@ -5,9 +5,7 @@ use super::item::{Flight, SharedFetch, Verdict, Watch};
 use super::published::Record;
 use super::{AfterOf, Copies, ItemOf, LinkOf, Rules, Shard, count, link_of};
 use crate::fetched::Fetched;
-use crate::{
-    Fetch, FetchError, FreshState, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Reflect, StaleReason,
-};
+use crate::{Fetch, FetchError, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Reflect, StaleReason};
 use futures_util::FutureExt;
 use larder_clock::Clock;
 use std::future::poll_fn;
@@ -102,12 +100,9 @@ where
             if queued.is_none() || !matches!(verdict, Verdict::Wait) {
                 item.access(self.base, moment.at);
             }
-            let state = match verdict {
-                Verdict::Fresh => FreshState::Fresh,
-                Verdict::Stale(reason) => {
-                    let link = link_of(&item.watch, namespaces, key.namespace());
-                    FreshState::Stale { since: item.stale_since(link, polling, self.base), reason }
-                }
+            let reason = match verdict {
+                Verdict::Fresh => None,
+                Verdict::Stale(reason) => Some(reason),
                 Verdict::Fail(source) => {
                     return Poll::Ready(Step::Answer(Err(GetError::Fetch { key: key.clone(), source })));
                 }
@@ -125,9 +120,9 @@ where
                 }
             };
             let link = link_of(&item.watch, namespaces, key.namespace());
-            let (confirmed_at, source) = item.confirmed(link, self.base);
-            let answer = answer(&key, item, Freshness { confirmed_at, source, state });
-            if matches!(state, FreshState::Fresh) {
+            let freshness = item.freshness(link, polling, (moment.at, self.base), reason);
+            let answer = answer(&key, item, freshness);
+            if freshness.is_fresh() {
                 self.hold(&key, item, after);
             }
             Poll::Ready(Step::Answer(answer))
@@ -242,10 +237,8 @@ where
                 return None;
             }
             let link = link_of(&item.watch, namespaces, key.namespace());
-            let (confirmed_at, source) = item.confirmed(link, self.base);
-            let since = || item.stale_since(link, polling, self.base).min(self.clock.now()).max(confirmed_at);
-            let state = reason.map_or(FreshState::Fresh, |reason| FreshState::Stale { since: since(), reason });
-            let answer = answer(key, item, Freshness { confirmed_at, source, state });
+            let freshness = item.freshness(link, polling, (self.clock.now(), self.base), reason);
+            let answer = answer(key, item, freshness);
             if reason.is_none() {
                 self.hold(key, item, after);
             }

@@ -2,6 +2,7 @@
 //! concurrency.
 
 use crate::fetched::Fetched;
+use crate::freshness::fresh_for;
 use crate::order::{Order, Relation, order};
 use crate::{
     FetchError, FreshState, Freshness, GetError, Object, ObjectKey, ObjectTtl, Read, ReadKind, Source, StaleReason,
@@ -22,19 +23,21 @@ impl Confirmed {
         ttl.expiry(self.at)
     }
 
-    pub(super) fn fresh(self) -> Freshness {
-        Freshness { confirmed_at: self.at, source: self.source, state: FreshState::Fresh }
+    /// As the answer of the fetch that confirmed it, or within its TTL.
+    #[inline]
+    pub(super) fn fresh(self, ttl: ObjectTtl) -> Freshness {
+        Freshness::new(self.at, self.source, FreshState::Fresh).with_fresh_for(fresh_for(ttl.as_nanos()))
     }
 
     pub(super) fn stale(self, ttl: ObjectTtl, reason: StaleReason) -> Freshness {
         // Nothing is stale from before it was confirmed, whatever a negative TTL says.
         let since = self.expiry(ttl).max(self.at);
-        Freshness { confirmed_at: self.at, source: self.source, state: FreshState::Stale { since, reason } }
+        Freshness::new(self.at, self.source, FreshState::Stale { since, reason })
     }
 
     /// As it stands, without a fetch.
     pub(super) fn at_rest(self, now: Timestamp, ttl: ObjectTtl) -> Freshness {
-        if now < self.expiry(ttl) { self.fresh() } else { self.stale(ttl, StaleReason::Expired) }
+        if now < self.expiry(ttl) { self.fresh(ttl) } else { self.stale(ttl, StaleReason::Expired) }
     }
 }
 
@@ -106,7 +109,8 @@ impl<O: Object> Known<O> {
             Outcome::Older => Some(StaleReason::OlderVersion),
             Outcome::Failed(error) => Some(StaleReason::FetchFailed { class: error.class() }),
         };
-        let freshness = |confirmed: Confirmed| reason.map_or(confirmed.fresh(), |reason| confirmed.stale(ttl, reason));
+        let freshness =
+            |confirmed: Confirmed| reason.map_or_else(|| confirmed.fresh(ttl), |reason| confirmed.stale(ttl, reason));
         match (self, outcome) {
             (Self::Object { object, confirmed }, _) => {
                 Ok(Read { object: Arc::clone(object), freshness: freshness(*confirmed) })

@@ -53,7 +53,7 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Get<'_, '_, '_, F, C, T> {
             let published = this.store.registry.published();
             // Built where it is returned: this is what most reads are.
             let fresh = |value: &Published<F::Object>| {
-                let freshness = this.store.is_fresh(value.confirmed()).then(|| value.confirmed().fresh())?;
+                let freshness = this.store.fresh(value.confirmed())?;
                 Some(Read { object: Arc::clone(&value.object), freshness })
             };
             if let Some(read) = published.read(this.namespace, this.name, fresh).flatten() {
@@ -118,9 +118,9 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
             return Step::GoOn;
         }
         if let Known::Object { object, confirmed } = &queue.known
-            && self.store.is_fresh(*confirmed)
+            && let Some(freshness) = self.store.fresh(*confirmed)
         {
-            return Step::Answer(Ok(Read { object: Arc::clone(object), freshness: confirmed.fresh() }));
+            return Step::Answer(Ok(Read { object: Arc::clone(object), freshness }));
         }
         if has_turn {
             if queue.is_superseding() {
@@ -144,7 +144,7 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
             let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
             let (outcome, known) = queue.take_in(fetched, confirmed);
             // If it is fresh, all who wait can leave at once; else the next one has to see to it.
-            let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.is_fresh(*confirmed));
+            let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.fresh(*confirmed).is_some());
             let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
             let answer = (begun == Begun::Here).then(|| {
                 wakers.extend(queue.pass_on(None).0);

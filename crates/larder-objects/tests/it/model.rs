@@ -8,6 +8,7 @@ use crate::harness::{Answer, Failure, FetchState, Outcome, Pod, Thing};
 use larder_clock::Timestamp;
 use larder_objects::{FetchError, FreshState, Freshness, ReadKind, Source, StaleReason};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 type Key = (String, String);
 
@@ -254,7 +255,9 @@ impl Model {
                 FreshState::Stale { since, reason }
             }
         };
-        let freshness = Freshness::new(Timestamp::from_nanos(data.at), source, state);
+        // Where nothing is ever fresh, no time ends that.
+        let time = (reason.is_none() && self.ttl() > 0).then(|| Duration::from_nanos(self.ttl().try_into().unwrap()));
+        let freshness = Freshness::new(Timestamp::from_nanos(data.at), source, state).with_fresh_for(time);
         let answer = match &data.object {
             Some(object) => Answer::Object(object.clone(), freshness),
             None => Answer::NotFound(freshness),

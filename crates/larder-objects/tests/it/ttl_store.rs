@@ -27,8 +27,13 @@ fn at(nanos: i128) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
+fn ttl(nanos: i64) -> Duration {
+    Duration::from_nanos(nanos.unsigned_abs())
+}
+
 fn confirmed(nanos: i128, source: Source) -> Freshness {
-    Freshness::new(at(nanos), source, FreshState::Fresh)
+    let fresh = Freshness::new(at(nanos), source, FreshState::Fresh);
+    fresh.with_fresh_for(Some(ttl(TTL)))
 }
 
 fn object(version: &str, data: u32, freshness: Freshness) -> Answer {
@@ -401,7 +406,10 @@ fn a_refresh_that_is_under_way_does_not_hold_up_readers_for_whom_the_object_is_f
     world.ttl.set(Some(2 * TTL));
     // Differs from the kubelet, where it would wait for the refresh.
     let fresh = world.begin("a", "x");
-    assert_eq!(world.run(), BTreeMap::from([(fresh, object("5", 1, confirmed(0, Source::LiveRead)))]));
+    assert_eq!(
+        world.run(),
+        BTreeMap::from([(fresh, object("5", 1, confirmed(0, Source::LiveRead).with_fresh_for(Some(ttl(2 * TTL)))))])
+    );
     assert_eq!(world.waiting(), [refreshing, waits]);
     world.server.complete(1, thing("6", 2));
     assert_eq!(world.run().len(), 2);

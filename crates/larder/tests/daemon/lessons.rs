@@ -306,6 +306,24 @@ async fn many_readers_that_meet_an_error_ask_hardly_more_than_one() {
 }
 
 #[tokio::test]
+async fn an_immutable_object_held_past_its_ttl_is_fresh_in_header_answer_and_table() {
+    let shop = Shop::start_with("auto", &["--default-ttl", "1s"], |api| {
+        let mut made = secret("shop", "db", &[("password", "one")]);
+        made.immutable = Some(true);
+        api.store().apply(made).unwrap();
+    })
+    .await;
+    let held = shop.answer(SECRET, "its TTL has passed", |answer| is_fresh(answer) && answer.age() >= 2).await;
+    assert!(held.header("cache-status").starts_with("larder; hit; detail="), "{held:?}");
+    let entry = shop.daemon.get("/larder/v1/objects/secrets/shop/db").await.json();
+    let freshness = &entry["freshness"];
+    assert_eq!((&freshness["state"], freshness.get("ttlSeconds")), (&"fresh".into(), None), "{entry}");
+    let table = shop.daemon.larder("status -o wide").await.ok();
+    let row = table.lines().find(|line| line.contains(" db ")).unwrap();
+    assert!(row.contains(" held ") && row.contains(" fresh "), "{table}");
+}
+
+#[tokio::test]
 async fn how_each_object_is_kept_is_told() {
     for (strategy, kept) in [("direct", "direct"), ("ttl", "polled"), ("watch", "watched"), ("auto", "watched")] {
         let shop = Shop::start(strategy, &[]).await;

@@ -26,7 +26,10 @@ async fn a_watched_object_is_answered_without_asking_anybody() {
     let (server, cache) = with_db_watched();
     for version_told in ["7", "8"] {
         let answer = cache.read("shop", "db", DEADLINE).await.unwrap();
-        assert_eq!((version(&answer), answer.outcome, answer.fresh_until), (version_told, Outcome::Held, None));
+        assert_eq!(
+            (version(&answer), answer.outcome, answer.freshness.expires_at()),
+            (version_told, Outcome::Held, None)
+        );
         assert!(answer.freshness.is_fresh());
         server.watch("db").set(db(8));
     }
@@ -186,7 +189,7 @@ async fn directly_every_read_asks_and_a_failure_gives_the_last_known() {
     cache.register_pod(&pod("web", &["db"]));
     for fetches in 1..4 {
         let answer = cache.read("shop", "db", DEADLINE).await.unwrap();
-        assert_eq!((version(&answer), answer.fresh_until, server.fetches()), ("7", None, fetches));
+        assert_eq!((version(&answer), answer.freshness.expires_at(), server.fetches()), ("7", None, fetches));
     }
     server.set("db", Says::Fails("unavailable"));
     let stale = cache.read("shop", "db", DEADLINE).await.unwrap();
@@ -209,7 +212,7 @@ async fn what_is_mounted_is_watched_from_its_first_read_and_what_is_not_is_polle
     tokio::task::yield_now().await;
     let polled = cache.read("shop", "env", DEADLINE).await.unwrap();
     assert_eq!((version(&polled), server.fetches(), server.watches()), ("1", 1, 1));
-    assert!(polled.fresh_until.is_some());
+    assert!(polled.freshness.expires_at().is_some());
     server.watch("db").replace(Some(db(2)), ReadKind::Consistent);
     assert_eq!(version(&mounted.await.unwrap().unwrap()), "2");
     assert_eq!(server.fetches(), 1);

@@ -165,39 +165,48 @@ fn a_read_of_what_no_reflector_keeps() {
 #[test]
 fn what_is_held_goes_stale_by_the_rules_that_it_is_kept_by() {
     let for_ever = i128::MAX;
+    let polls = |ttl| Some(Polling { ttl });
+    // Since when it is stale, and for how long after it was confirmed it is good by time alone.
     let table = [
-        (Watch::Idle(at(20)), None, None, Held::Object, 20),
-        (Watch::Idle(at(20)), None, None, Held::Doubted, 8),
-        (Watch::Idle(at(6)), None, None, Held::Doubted, 6),
-        (Watch::Idle(at(4)), None, None, Held::Object, 5),
-        (Watch::Held, None, None, Held::Object, for_ever),
-        (Watch::Held, None, POLLS, Held::Object, for_ever),
-        (Watch::Held, None, None, Held::Doubted, 8),
-        (Watch::Off, None, None, Held::Object, 5),
-        (Watch::Off, None, POLLS, Held::Object, 105),
-        (Watch::Off, None, Some(Polling { ttl: -1 }), Held::Object, 5),
-        (Watch::Off, None, POLLS, Held::Doubted, 8),
-        (Watch::Namespace, Some(link(true, false)), None, Held::Object, for_ever),
-        (Watch::Namespace, Some(link(true, false)), POLLS, Held::Object, 5 + BOUND),
-        (Watch::Namespace, Some(link(true, false)), POLLS, Held::Doubted, 8),
-        (Watch::Namespace, Some(link(true, true)), None, Held::Object, 7),
-        (Watch::Namespace, Some(link(true, true)), POLLS, Held::Object, 7),
-        (Watch::Namespace, Some(link(false, false)), None, Held::Object, 6),
-        (Watch::Namespace, Some(link(false, false)), POLLS, Held::Object, 6),
-        (Watch::Namespace, Some(link(false, true)), POLLS, Held::Doubted, 7),
+        (Watch::Idle(at(20)), None, None, Held::Object, 20, None),
+        (Watch::Idle(at(20)), None, None, Held::Doubted, 8, None),
+        (Watch::Idle(at(6)), None, None, Held::Doubted, 6, None),
+        (Watch::Idle(at(4)), None, None, Held::Object, 5, None),
+        (Watch::Held, None, None, Held::Object, for_ever, None),
+        (Watch::Held, None, POLLS, Held::Object, for_ever, None),
+        (Watch::Held, None, None, Held::Doubted, 8, None),
+        (Watch::Off, None, None, Held::Object, 5, None),
+        (Watch::Off, None, POLLS, Held::Object, 105, Some(100)),
+        (Watch::Off, None, POLLS, Held::Absent, 105, Some(100)),
+        (Watch::Off, None, polls(-1), Held::Object, 5, None),
+        (Watch::Off, None, POLLS, Held::Doubted, 8, Some(100)),
+        (Watch::Namespace, Some(link(true, false)), None, Held::Object, for_ever, None),
+        (Watch::Namespace, Some(link(true, false)), POLLS, Held::Object, 5 + BOUND, None),
+        (Watch::Namespace, Some(link(true, false)), POLLS, Held::Doubted, 8, None),
+        (Watch::Namespace, Some(link(true, true)), None, Held::Object, 7, None),
+        (Watch::Namespace, Some(link(true, true)), POLLS, Held::Object, 105, Some(100)),
+        (Watch::Namespace, Some(link(true, true)), polls(1), Held::Object, 7, Some(1)),
+        (Watch::Namespace, Some(link(false, false)), None, Held::Object, 6, None),
+        (Watch::Namespace, Some(link(false, false)), POLLS, Held::Object, 105, Some(100)),
+        (Watch::Namespace, Some(link(false, true)), POLLS, Held::Doubted, 8, Some(100)),
     ];
-    for (row, (watch, link, polling, held, since)) in table.into_iter().enumerate() {
+    for (row, (watch, link, polling, held, since, time)) in table.into_iter().enumerate() {
         let item = item(held, watch);
         assert_eq!(item.stale_since(link.as_ref(), polling, BASE), at(since), "row {row}");
-        // And so a status page shows it.
+        let time = time.map(Duration::from_nanos);
+        assert_eq!(item.fresh_for(link.as_ref(), polling), time, "row {row}");
+        // And so a status page shows it, and a read that is answered at once.
         let fails = link.as_ref().is_some_and(|link| link.failing.is_some());
         let reason = if fails { StaleReason::FetchFailed { class: "failed" } } else { StaleReason::Expired };
         for now in [since - 1, since] {
-            let held = matches!(item.watch, Watch::Held) && !item.copy.is_doubtful();
-            let gone = fails || (now == since && !held);
-            let state = if gone { FreshState::Stale { since: at(since), reason } } else { FreshState::Fresh };
-            let expected = Freshness { confirmed_at: at(5), source: Source::Watch, state };
-            assert_eq!(item.at_rest(link.as_ref(), polling, at(now), BASE), expected, "row {row} at {now}");
+            let shown = item.at_rest(link.as_ref(), polling, at(now), BASE);
+            assert_eq!((shown.confirmed_at, shown.source, shown.fresh_for), (at(5), Source::Watch, time));
+            let verdict = item.judge(link.as_ref(), polling, at(now), BASE);
+            let is_fresh = matches!(verdict, Verdict::Fresh) || (matches!(held, Held::Absent) && now < since);
+            assert_eq!(shown.is_fresh(), is_fresh, "row {row} at {now}");
+            if let FreshState::Stale { since: shown, reason: why } = shown.state {
+                assert_eq!((shown, why), (at(since.min(now.max(5))), reason), "row {row} at {now}");
+            }
         }
     }
 }

@@ -48,10 +48,10 @@ fn what_is_published_is_good_for_as_long_as_what_keeps_it() {
         (watched(true, None), polls(2 * LEAST_BOUND), 5 + BOUND, fetched),
     ];
     for (row, (good, polling, now, expected)) in table.into_iter().enumerate() {
-        let expected = expected.map(|(confirmed_at, source)| Freshness {
-            confirmed_at: at(confirmed_at),
-            source,
-            state: FreshState::Fresh,
+        // Time alone ends what is polled.
+        let time = matches!(good, Good::Polled).then_some(std::time::Duration::from_nanos(100));
+        let expected = expected.map(|(confirmed_at, source)| {
+            Freshness::new(at(confirmed_at), source, FreshState::Fresh).with_fresh_for(time)
         });
         assert_eq!(record(good).freshness(polling, at(now), BASE), expected, "row {row}");
     }
