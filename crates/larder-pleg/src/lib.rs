@@ -48,10 +48,10 @@
 //! runtime may have been replaced ([`EventSource::replaced`]), and after [`PlegOptions::unsupported_retry`].
 //!
 //! With [`PlegOptions::independent_pods`] and [`PlegOptions::keep_unchanged`], the runtime is asked for the container of an
-//! event as soon as the event arrives, whatever lists are under way. If the container has moved on (from created to running,
-//! from running to exited), its new state is in its pod's entry at once. The entry keeps the time as of which all of the pod
-//! is known, so a wait for a newer entry waits for the list of the pod, and so do subscribers. Where a later list says
-//! something else of the container, all of the pod is inspected.
+//! event as soon as the event arrives, whatever lists are under way; the list of its pod follows. If the container has moved on
+//! (from created to running, from running to exited), its new state is in its pod's entry at once. The entry keeps the time as of
+//! which all of the pod is known, so a wait for a newer entry waits for the list of the pod, and so do subscribers. Where a later
+//! list says something else of the container, all of the pod is inspected.
 //!
 //! # Limits
 //!

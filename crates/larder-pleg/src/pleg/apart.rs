@@ -27,10 +27,15 @@ use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::trace;
+
+/// How much later than the question for an event's container the list of its pod is asked for, if that is not answered before: at
+/// the same time they would share the runtime's processors, and both be answered later.
+const HEAD_START: Duration = Duration::from_millis(5);
 
 /// The pod that was inspected, and what came of it; nothing, where it was aborted.
 type Outcome = (PodUid, Option<(Inspection, Result<PodStatus, RuntimeError>)>);
@@ -149,7 +154,10 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                         self.counters.pod_relists_skipped.add();
                         self.note_event(&mut work, &uid, &asked);
                     }
-                    Request::Pod(uid, asked) => listing = Some(self.list_pod(uid, asked).boxed()),
+                    Request::Pod(uid, asked) => {
+                        let early = work.early.get(&uid).map(|(_, early)| early.clone());
+                        listing = Some(self.list_pod(uid, asked, early).boxed());
+                    }
                 },
             }
         }
@@ -170,7 +178,11 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         Listed::All(began, answer)
     }
 
-    async fn list_pod(&self, uid: PodUid, asked: Asked) -> Listed {
+    async fn list_pod(&self, uid: PodUid, asked: Asked, early: Option<EarlyStatus<'_>>) -> Listed {
+        if let Some(early) = early {
+            // Whether it has come or not, the list follows.
+            let _ = tokio::time::timeout(HEAD_START, early).await;
+        }
         let _turn = self.turn.acquire().await;
         let began = self.clock.now();
         let answer = self.runtime.pod(&uid).await;

@@ -33,7 +33,17 @@ fn find<'a>(status: &'a Value, id: &str) -> &'a Value {
 #[tokio::test]
 async fn an_exit_with_code_3_ends_a_wait_within_the_relist_period_with_the_runtimes_times() {
     let testbed = Testbed::start(Options::default()).await.expect("testbed");
-    an_exit_with_code_3_ends_a_wait(&testbed, &Cluster::new(&testbed).await).await;
+    let daemon = an_exit_with_code_3_ends_a_wait(&testbed, &Cluster::new(&testbed).await).await;
+    assert!(
+        has_called(&daemon, "StreamPodSandboxes", "ok").await && has_called(&daemon, "StreamContainers", "ok").await
+    );
+    assert!(!has_called(&daemon, "StreamPodSandboxes", "unsupported").await);
+}
+
+/// Whether a call to the runtime has ended like that.
+async fn has_called(daemon: &Daemon, call: &str, result: &str) -> bool {
+    let metrics = daemon.text("/metrics").await;
+    metrics.contains(&format!("larder_cri_call_duration_seconds_count{{call=\"{call}\",result=\"{result}\"}}"))
 }
 
 #[tokio::test]
@@ -44,6 +54,11 @@ async fn debians_containerd_has_no_events_which_is_said_once_and_its_containers_
     let cluster = Cluster::new(&testbed).await;
     let daemon = an_exit_with_code_3_ends_a_wait(&testbed, &cluster).await;
     a_restart_is_another_instance(&testbed, &cluster, &daemon).await;
+    // It has no streaming lists either.
+    assert!(
+        has_called(&daemon, "StreamPodSandboxes", "unsupported").await
+            && has_called(&daemon, "ListPodSandbox", "ok").await
+    );
     let (_, log) = daemon.terminate();
     assert_eq!(log.matches("the container runtime has no events").count(), 1, "{log}");
     assert!(!log.contains("event stream is lost"), "{log}");

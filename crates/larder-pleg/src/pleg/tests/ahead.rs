@@ -297,3 +297,29 @@ async fn more_containers_than_pods_may_wait_are_told_by_their_lists() {
     assert_true(&it);
     it.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_list_of_a_pod_comes_after_the_status_of_its_events_container_or_a_moment_later() {
+    let it = known().await;
+    it.bench.runtime.set_latency(|call| if matches!(call, Called::Container(_)) { PERIOD } else { Duration::ZERO });
+    show(&it, Exited, Created);
+    tell(&it, "b");
+    settle().await;
+    assert_eq!(it.bench.runtime.take_called(), [Called::Container("b".into())]);
+    tokio::time::advance(MOMENT).await;
+    settle().await;
+    assert_eq!(it.bench.runtime.take_called(), [Called::Pod("u".into())], "it has waited long enough");
+
+    it.bench.runtime.set_latency(|_| Duration::ZERO);
+    tokio::time::advance(PERIOD).await;
+    settle().await;
+    tokio::time::advance(MOMENT).await;
+    it.bench.runtime.take_called();
+    show(&it, Exited, Running);
+    tell(&it, "c");
+    settle().await;
+    let asked = it.bench.runtime.take_called();
+    assert_eq!(asked[..2], [Called::Container("c".into()), Called::Pod("u".into())], "at once");
+    assert_true(&it);
+    it.stop().await;
+}
