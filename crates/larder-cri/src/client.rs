@@ -343,6 +343,12 @@ impl Inner {
         let mut client = self.client.clone();
         let call = Call { method: "Version", pod: None, object: None };
         let answer = self.call(call, self.options.status_timeout, client.version(request)).await?;
+        // As the kubelet has it: an identifier of a container begins with the name.
+        let fields = [&answer.version, &answer.runtime_name, &answer.runtime_version, &answer.runtime_api_version];
+        if fields.into_iter().any(String::is_empty) {
+            let reason = "not all of its fields are set; it is not the version of a container runtime".into();
+            return Err(RuntimeError::BadResponse { call: Arc::new(call.name()), reason });
+        }
         let version = RuntimeVersion {
             name: answer.runtime_name,
             version: answer.runtime_version,

@@ -61,12 +61,18 @@ async fn a_relist_without_changes_costs_two_calls() {
 async fn a_change_of_one_container_costs_two_lists_of_its_pod_and_one_status() {
     let (bench, ids) = start(events_only(), Arc::new(Inspections::default())).await;
     let calls = || CALLS.map(|call| bench.server.calls(call).made);
-    let before = calls();
+    let (before, listed) = (calls(), bench.pleg.stats().pod_relists);
     bench.containers().exit_container(&ids[6], 7).unwrap();
     bench
         .until("the exit", || {
             let entry = bench.entry(&uid(3));
             entry.status()?.containers.iter().find(|container| container.exit_code == 7).map(|_| ())
+        })
+        .await;
+    bench
+        .until("its list and inspection", || {
+            let stats = bench.pleg.stats();
+            (stats.pod_relists > listed && stats.inspections_open == 0).then_some(())
         })
         .await;
     let cost: Vec<u64> = calls().iter().zip(before).map(|(after, before)| after - before).collect();

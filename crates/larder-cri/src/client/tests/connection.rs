@@ -105,6 +105,18 @@ async fn a_server_without_the_cri_is_told_apart() {
 }
 
 #[tokio::test]
+async fn a_version_without_a_name_is_none() {
+    let place = Place::new();
+    let server = FakeCri::start(&place.path, Told::default());
+    server.told.state.lock().name = Some(String::new());
+    let error = connect(&place).await;
+    assert!(matches!(error, RuntimeError::BadResponse { .. }), "{error:?}");
+    // It is asked again.
+    server.told.state.lock().name = None;
+    place.client(CriOptions::default()).pods().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_connection_that_is_closed_at_once_is_unavailable() {
     let place = Place::new();
     let listener = UnixListener::bind(&place.path).unwrap();
@@ -171,7 +183,7 @@ async fn a_runtime_may_be_restarted_or_replaced() {
     assert!(error.is_unavailable(), "{error:?}");
     assert!(client.pods().await.unwrap_err().to_string().contains("is the runtime started?"));
 
-    told.state.lock().name = "another".into();
+    told.state.lock().name = Some("another".into());
     let server = FakeCri::start(&place.path, told);
     assert_eq!(client.pods().await.unwrap(), []);
     server.told.take_called();

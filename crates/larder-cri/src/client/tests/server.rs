@@ -30,7 +30,8 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
 pub(super) struct State {
-    pub(super) name: String,
+    /// What it says that it is called. By default, `fake`.
+    pub(super) name: Option<String>,
     pub(super) sandboxes: Vec<proto::PodSandbox>,
     pub(super) containers: Vec<proto::Container>,
     pub(super) sandbox_statuses: HashMap<String, proto::PodSandboxStatusResponse>,
@@ -67,7 +68,7 @@ impl Told {
     fn version(&self) -> proto::VersionResponse {
         proto::VersionResponse {
             version: "0.1.0".into(),
-            runtime_name: self.state.lock().name.clone(),
+            runtime_name: self.state.lock().name.clone().unwrap_or_else(|| "fake".into()),
             runtime_version: "1.2.3".into(),
             runtime_api_version: "v1".into(),
         }
@@ -250,7 +251,6 @@ impl Place {
 pub(super) async fn connected() -> (Place, FakeCri, CriRuntime) {
     let place = Place::new();
     let told = Told::default();
-    told.state.lock().name = "fake".into();
     let server = FakeCri::start(&place.path, told);
     let client = CriRuntime::connect(place.endpoint(), CriOptions::default()).await.unwrap();
     // It has no streaming lists, which is known from here on.
