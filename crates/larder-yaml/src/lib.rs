@@ -65,20 +65,25 @@ pub fn yaml(text: &str) -> Result<Node, Mistake> {
     compose::compose(text)
 }
 
-/// A document of a manifest: JSON where the text begins with a brace, otherwise YAML, as the kubelet reads it.
+/// A document of a manifest: JSON where the text begins with a brace, otherwise YAML, as the kubelet reads it. What begins with a
+/// brace and is not JSON is read as YAML too, as kubectl does and the kubelet does not.
 ///
 /// # Errors
 ///
-/// As for [`yaml`].
+/// As for [`yaml`]; of a text that begins with a brace, what is wrong with its JSON.
 ///
 /// ```
 /// let node = larder_yaml::yaml_or_json("{\"kind\": \"Pod\"}")?;
 /// assert_eq!(node.get("kind").and_then(|kind| kind.as_str()), Some("Pod"));
-/// assert!(larder_yaml::yaml_or_json("{kind: Pod}").is_err());
+/// assert!(larder_yaml::yaml_or_json("{kind: Pod}").is_ok());
 /// # Ok::<(), larder_yaml::Mistake>(())
 /// ```
 pub fn yaml_or_json(text: &str) -> Result<Node, Mistake> {
-    if text.trim_start().starts_with('{') { json::read(text) } else { yaml(text) }
+    if text.trim_start().starts_with('{') {
+        json::read(text).or_else(|mistake| yaml(text).map_err(|_| mistake))
+    } else {
+        yaml(text)
+    }
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn json_is_read_as_go_reads_it() {
         (r#"{"a": "\x"}"#, "line 1 column 9"),
         (r#"{"a": "\u12g4"}"#, "line 1 column 10"),
     ] {
-        let mistake = yaml_or_json(text).unwrap_err();
+        let mistake = json::read(text).unwrap_err();
         assert_eq!(mistake.place().unwrap().to_string(), place, "{text}: {mistake}");
     }
     // A decimal number is none for a field of whole numbers, but through YAML it is one.
