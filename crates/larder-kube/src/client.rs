@@ -1,23 +1,22 @@
 //! One API server: every request with a deadline, every failure with its reason.
 
 use crate::arrivals::Arrivals;
-use crate::connect::{Origin, absolute, credentials, without_credentials};
+use crate::connect::{Origin, absolute, without_credentials};
 use crate::error::{DecodeProblem, KubeError, Target, causes};
 use crate::fetch::KubeFetch;
 use crate::list_watch::requests::encode;
 use crate::node::Node;
 use crate::object::ObjectKind;
 use crate::options::KubeOptions;
-use crate::pool::Transport;
+use crate::pool::{AGENT, Answer, Body, Transport, is_unconnected};
 use crate::reach::Reach;
+use crate::session::{Session, Sessions, Why};
 use crate::stats::{Counters, KubeStats};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
-use http::{Method, Request, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use kube::client::{AuthError, Body};
-use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
@@ -32,18 +31,19 @@ const STATUS_BYTES: usize = 64 << 10;
 
 const JSON: &str = "application/json";
 
-/// At most so often are credentials read anew because the server refused them.
-const RENEWAL: Duration = Duration::from_secs(10);
-
 /// One API server, with larder's credentials for it. Clones share its connections.
 ///
 /// # Guarantees
 ///
 /// - *Deadlines*: every request, body included, has one; see [`KubeOptions`].
 /// - *One attempt*: no request is repeated behind the caller's back. Two exceptions: a connection that the server had
-///   closed before anything was sent is replaced, and after a 401 the credentials are read again from where they came from
-///   and, if that worked, the request is made once more. So a renewed certificate or token takes effect.
-///
+///   closed before anything was sent is replaced; and after a 401, or where there was no connection, the configuration is
+///   read again and, where it or the plugin's credentials have changed, the request is made once more.
+/// - *Changes take effect*: another server, certificate authority, client certificate or token in the kubeconfig, its files or
+///   the pod's service account is found at the first request that fails, and within 10 s where none does. Whoever fails while
+///   they are read waits for that, once for all. Where connections cannot stay, their watches go on over others.
+/// - *Plugins*: a credential plugin is run as client-go runs it, once for all who need it, never for longer than
+///   [`KubeOptions::plugin_deadline`]; it and what it has started are killed then, and when the last clone of the client goes.
 /// - *Few connections*: over HTTP/2 all requests share a few, however many watches there are, and one that is stuck is
 ///   noticed and replaced. See [`KubeOptions::streams_per_connection`] and [`KubeOptions::dead_link_timeout`].
 /// - *The kubelet's proxy*: the `proxy-url` of a kubeconfig's cluster leads to its server (`http`, `https` or `socks5`), else
@@ -51,8 +51,7 @@ const RENEWAL: Duration = Duration::from_secs(10);
 ///
 /// # Limits
 ///
-/// Without TLS, and to a server that does not know HTTP/2, every watch is a connection of its own. A credential plugin is run
-/// as kube does it.
+/// Without TLS, and to a server that does not know HTTP/2, every watch is a connection of its own. A plugin has no terminal.
 ///
 /// # Example
 ///
@@ -74,13 +73,10 @@ pub struct KubeClient {
 }
 
 struct Inner {
-    client: RwLock<kube::Client>,
-    server: Arc<str>,
+    sessions: Sessions,
     options: KubeOptions,
     arrivals: Arrivals,
-    origin: Option<Origin>,
-    renewed: Mutex<Option<Instant>>,
-    reach: Reach,
+    reach: Arc<Reach>,
     transport: Transport,
 }
 
@@ -111,7 +107,8 @@ pub enum NodeCheck {
 impl KubeClient {
     /// A client for the server and user of a kubeconfig's context; its `current-context` where none is given.
     ///
-    /// Nothing is sent yet.
+    /// Nothing is sent yet, and a credential plugin is not waited for: it runs in the background, and the first requests wait
+    /// for it.
     ///
     /// # Errors
     ///
@@ -132,15 +129,13 @@ impl KubeClient {
     ///
     /// [`KubeError::Config`] where this is no pod with a service account.
     pub async fn in_cluster(options: KubeOptions) -> Result<Self, KubeError> {
-        Self::connect(Origin::ServiceAccount, options).await
+        Self::connect(Origin::service_account()?, options).await
     }
 
     /// A client for a server that asks for no credentials, such as `kubectl proxy`, by its URL.
     ///
     /// ```
     /// use larder_kube::KubeClient;
-    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
-    /// # let _entered = runtime.enter();
     /// let client = KubeClient::without_credentials("http://127.0.0.1:8001", Default::default())?;
     /// assert_eq!(&*client.server(), "http://127.0.0.1:8001");
     /// # Ok::<(), larder_kube::KubeError>(())
@@ -152,32 +147,32 @@ impl KubeClient {
     pub fn without_credentials(server: &str, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
         let transport = Transport::new();
-        let (client, server) = without_credentials(server, &options, &transport)?;
-        Ok(Self::assemble(client, server, options, None, transport))
+        let sessions = Sessions::fixed(without_credentials(server)?, &options, &transport);
+        let bad = |problem| KubeError::Config { origin: format!("server {server:?}"), problem };
+        Ok(Self::assemble(sessions.map_err(bad)?, options, Arc::default(), transport))
     }
 
     async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
-        let transport = Transport::new();
-        let (client, server) = origin.connect(&options, &transport).await?;
-        Ok(Self::assemble(client, server, options, Some(origin), transport))
+        let (transport, reach) = (Transport::new(), Arc::default());
+        let sessions = Sessions::kept(origin, &options, &transport, &reach).await?;
+        Ok(Self::assemble(sessions, options, reach, transport))
     }
 
-    fn assemble(
-        client: kube::Client,
-        server: Arc<str>,
-        options: KubeOptions,
-        origin: Option<Origin>,
-        transport: Transport,
-    ) -> Self {
+    fn assemble(sessions: Sessions, options: KubeOptions, reach: Arc<Reach>, transport: Transport) -> Self {
         let arrivals = Arrivals::new(options.forbidden_grace);
-        let (client, renewed, reach) = (RwLock::new(client), Mutex::new(None), Reach::default());
-        Self { inner: Arc::new(Inner { client, server, options, arrivals, origin, renewed, reach, transport }) }
+        Self { inner: Arc::new(Inner { sessions, options, arrivals, reach, transport }) }
     }
 
-    /// The server's address, for messages, and the proxy where one leads to it.
+    /// The server's address as it is now, for messages, and the proxy where one leads to it.
     pub fn server(&self) -> Arc<str> {
-        Arc::clone(&self.inner.server)
+        self.inner.sessions.server()
+    }
+
+    /// What is wrong with the configuration or the credentials, and what to do: files that cannot be read, a plugin that fails
+    /// or takes long, credentials that the server refuses. None while all is well. It holds no secret.
+    pub fn credentials_problem(&self) -> Option<String> {
+        self.inner.sessions.problem()
     }
 
     /// The settings.
@@ -330,42 +325,72 @@ impl KubeClient {
         path: &str,
         body: &Bytes,
         deadline: Instant,
-    ) -> Result<Response<Body>, KubeError> {
+    ) -> Result<Response<Answer>, KubeError> {
         self.ask(target, Ask { method, path, accept: JSON, body }, deadline).await
     }
 
-    async fn ask(&self, target: &Target, ask: Ask<'_>, deadline: Instant) -> Result<Response<Body>, KubeError> {
-        match self.attempt(target, ask, deadline).await {
-            Err(error) if error.is_unauthorized() && self.renew(deadline).await => {
-                self.attempt(target, ask, deadline).await
-            }
-            other => other,
+    async fn ask(&self, target: &Target, ask: Ask<'_>, deadline: Instant) -> Result<Response<Answer>, KubeError> {
+        let sessions = &self.inner.sessions;
+        let session = sessions.current(deadline).await.map_err(|problem| {
+            self.inner.reach.lost();
+            KubeError::Credentials { target: target.clone(), problem }
+        })?;
+        let error = match self.attempt(&session, target, ask, deadline).await {
+            Ok(answer) => return Ok(answer),
+            Err((error, None)) => return Err(error),
+            Err((error, Some(why))) => match sessions.newer(&session, why, deadline).await {
+                Some(newer) => match self.attempt(&newer, target, ask, deadline).await {
+                    Ok(answer) => return Ok(answer),
+                    Err((error, _)) => error,
+                },
+                None => error,
+            },
+        };
+        if error.is_unauthorized() {
+            sessions.refused(&error);
         }
+        Err(error)
     }
 
-    async fn attempt(&self, target: &Target, ask: Ask<'_>, deadline: Instant) -> Result<Response<Body>, KubeError> {
+    /// One attempt; where it fails and a newer session may help, why that is.
+    async fn attempt(
+        &self,
+        session: &Session,
+        target: &Target,
+        ask: Ask<'_>,
+        deadline: Instant,
+    ) -> Result<Response<Answer>, (KubeError, Option<Why>)> {
         let begun = Instant::now();
         let Ask { method, path, accept, body } = ask;
-        let mut request = Request::builder().method(method).uri(path).header(ACCEPT, accept);
-        if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/json");
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", session.base));
+        if let Some(headers) = request.headers_mut() {
+            headers.clone_from(&session.headers);
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+            if !body.is_empty() {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+            }
         }
-        let request =
-            request.body(Body::from(body.clone())).map_err(|_| KubeError::InvalidName { target: target.clone() })?;
-        let client = self.inner.client.read().clone();
-        let response = match timeout_at(deadline, client.send(request)).await {
+        let request = request
+            .body(Body::new(body.clone()))
+            .map_err(|_| (KubeError::InvalidName { target: target.clone() }, None))?;
+        let response = match timeout_at(deadline, session.pool.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 self.inner.reach.lost();
-                return Err(self.broken(target, &error));
+                let why = is_unconnected(&error).then_some(Why::Unconnected);
+                let (target, server) = (target.clone(), Arc::clone(&session.server));
+                return Err((KubeError::Transport { target, server, problem: causes(&*error) }, why));
             }
             Err(_) => {
                 self.inner.reach.lost();
-                return Err(self.late(target, deadline - begun));
+                self.inner.sessions.failed(Why::Unconnected);
+                return Err((self.late(target, deadline - begun), None));
             }
         };
         if response.status().is_success() {
             self.inner.reach.answered();
+            self.inner.sessions.served();
             return Ok(response);
         }
         let code = response.status().as_u16();
@@ -376,14 +401,15 @@ impl KubeClient {
         if error.is_unavailable() {
             self.inner.reach.lost();
         }
-        Err(error)
+        let why = error.is_unauthorized().then_some(Why::Refused);
+        Err((error, why))
     }
 
     /// The whole body, up to a limit, in memory that is overwritten when it is dropped.
     pub(crate) async fn collect(
         &self,
         target: &Target,
-        response: Response<Body>,
+        response: Response<Answer>,
         deadline: Instant,
         limit: usize,
     ) -> Result<Zeroizing<Vec<u8>>, KubeError> {
@@ -419,66 +445,20 @@ impl KubeClient {
 
     /// An answer that broke off.
     pub(crate) fn cut(&self, target: &Target, error: &(dyn std::error::Error + 'static)) -> KubeError {
-        let problem = format!("the answer broke off: {}", error.downcast_ref().map_or_else(|| causes(error), cause));
-        KubeError::Transport { target: target.clone(), server: Arc::clone(&self.inner.server), problem }
-    }
-
-    fn broken(&self, target: &Target, error: &kube::Error) -> KubeError {
-        let (target, server) = (target.clone(), Arc::clone(&self.inner.server));
-        let auth = match error {
-            kube::Error::Auth(auth) => Some(auth),
-            kube::Error::Service(inner) => inner.downcast_ref::<AuthError>(),
-            _ => None,
-        };
-        match auth {
-            Some(auth) => KubeError::Credentials { target, problem: credentials(auth) },
-            None => KubeError::Transport { target, server, problem: cause(error) },
-        }
+        let problem = format!("the answer broke off: {}", causes(error));
+        KubeError::Transport { target: target.clone(), server: self.server(), problem }
     }
 
     /// An answer that did not come; the time is told in whole milliseconds.
     pub(crate) fn late(&self, target: &Target, after: Duration) -> KubeError {
         let after = Duration::from_millis(u64::try_from((after.as_micros() + 500) / 1000).unwrap_or(u64::MAX));
-        KubeError::Timeout { target: target.clone(), server: Arc::clone(&self.inner.server), after }
-    }
-
-    /// Reads the credentials again; true where there is a new client to try.
-    async fn renew(&self, deadline: Instant) -> bool {
-        let Some(origin) = &self.inner.origin else { return false };
-        let now = Instant::now();
-        {
-            let mut renewed = self.inner.renewed.lock();
-            if renewed.is_some_and(|at| now.duration_since(at) < RENEWAL) {
-                return false;
-            }
-            *renewed = Some(now);
-        }
-        match timeout_at(deadline, origin.connect(&self.inner.options, &self.inner.transport)).await {
-            Ok(Ok((client, _))) => {
-                *self.inner.client.write() = client;
-                true
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the API server refuses larder's credentials, and they cannot be read anew");
-                false
-            }
-            Err(_) => false,
-        }
+        KubeError::Timeout { target: target.clone(), server: self.server(), after }
     }
 }
 
 impl fmt::Debug for KubeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KubeClient").field("server", &self.inner.server).finish_non_exhaustive()
-    }
-}
-
-/// What is behind an error of kube's, which adds only that it came from a service.
-fn cause(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Service(inner) => causes(&**inner),
-        kube::Error::HyperError(inner) => causes(inner),
-        other => causes(other),
+        f.debug_struct("KubeClient").field("server", &self.server()).finish_non_exhaustive()
     }
 }
 

@@ -1,300 +1,352 @@
-//! From a kubeconfig or a service account to a client, with errors that say which file and what about it.
+//! Where a client's server, certificates and credentials come from, and how they are read.
 
 use crate::connector::{Connector, Tcp};
-use crate::error::{KubeError, causes};
+use crate::error::KubeError;
+use crate::kubeconfig::{self, Blob, ClientSettings, Impersonate, User};
+use crate::list_watch::requests::encode;
 use crate::options::KubeOptions;
-use crate::pool::{AGENT, Dial, Endpoint, Pool, Route, Transport, Via};
+use crate::plugin::Plugin;
+use crate::pool::{Dial, Pool, Route, Transport, Via};
 use crate::proxy::{EXPECTED, Proxy};
-use http::HeaderValue;
-use http::header::USER_AGENT;
-use kube::client::{AuthError, Body, ConfigExt};
-use kube::config::{AuthInfo, Cluster, Config, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use crate::tls::{self, Identity};
+use http::header::AUTHORIZATION;
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use k8s_openapi::ByteString;
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_rustls::TlsConnector;
-use tower::{BoxError, ServiceBuilder};
 use zeroize::Zeroizing;
 
-/// The longest that reading credentials may take; a credential plugin may have to ask its own server.
-const CREDENTIALS: Duration = Duration::from_mins(1);
+/// The largest certificate, key or token file, in bytes.
+const LARGEST: u64 = 1 << 20;
 
-/// What kube is shown as a kubeconfig's proxy. Without one it would look into the environment by rules of its own, and fail
-/// where larder says what is wrong.
-const UNUSED_PROXY: &str = "http://unused.invalid";
+/// Where the kubelet puts the service account of a pod.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Where a client's server and credentials come from, to read them again when they have been renewed.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
-    Kubeconfig { path: PathBuf, context: Option<String> },
-    ServiceAccount,
+    Kubeconfig {
+        path: PathBuf,
+        context: Option<String>,
+    },
+    ServiceAccount {
+        /// The server, as `https://10.0.0.1:443`.
+        server: String,
+        folder: PathBuf,
+    },
+}
+
+/// What makes connections interchangeable.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) url: Uri,
+    proxy: Option<Proxy>,
+    server_name: Option<String>,
+    skip_verify: bool,
+    authorities: Option<Pem>,
+    client: Option<[Pem; 2]>,
+}
+
+/// PEM, and where it stands.
+#[derive(Clone, PartialEq, Eq)]
+struct Pem {
+    pem: Zeroizing<Vec<u8>>,
+    place: String,
+}
+
+/// A configuration as it was read, with everything that it names.
+pub(crate) struct Configuration {
+    pub(crate) endpoint: Endpoint,
+    /// What each request has: credentials, and whom it is made for.
+    pub(crate) headers: HeaderMap,
+    /// What gives the credentials, where the configuration has none itself.
+    pub(crate) plugin: Option<Plugin>,
 }
 
 impl Origin {
+    /// The service account of the pod that this process runs in.
+    pub(crate) fn service_account() -> Result<Self, KubeError> {
+        let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let (Some(host), Some(port)) = (var("KUBERNETES_SERVICE_HOST"), var("KUBERNETES_SERVICE_PORT")) else {
+            return Err(KubeError::Config {
+                origin: "service account of this pod".to_owned(),
+                problem: "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; run in a pod that has a \
+                          service account, or give --kubeconfig"
+                    .to_owned(),
+            });
+        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        Ok(Self::ServiceAccount { server: format!("https://{host}:{port}"), folder: SERVICE_ACCOUNT.into() })
+    }
+
     /// In a message, where the configuration came from.
-    fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Kubeconfig { path, .. } => format!("kubeconfig {}", path.display()),
-            Self::ServiceAccount => "service account of this pod".to_owned(),
+            Self::ServiceAccount { .. } => "service account of this pod".to_owned(),
         }
     }
 
-    /// Reads configuration and credentials and makes a client of them; returns the server's address too.
-    ///
-    /// Files and plugins are read on tokio's pool for what blocks. A plugin that does not end keeps its thread there.
-    pub(crate) async fn connect(
-        &self,
-        options: &KubeOptions,
-        transport: &Transport,
-    ) -> Result<(kube::Client, Arc<str>), KubeError> {
-        install_crypto();
-        let (mut config, proxy) = self.load(options).await?;
-        let server = address(&config.cluster_url, proxy.as_ref());
-        let origin = self.clone();
-        let (options, transport) = (options.clone(), transport.clone());
-        let build = tokio::task::spawn_blocking(move || {
-            trim_token(&mut config.auth_info);
-            client(&config, proxy, &options, &transport).map_err(|error| origin.explain(error))
+    /// Reads the configuration and the files that it names. It blocks.
+    pub(crate) fn read(&self, options: &KubeOptions) -> Result<Configuration, KubeError> {
+        let settings = match self {
+            Self::Kubeconfig { path, context } => kubeconfig::load(path, context.as_deref())?,
+            Self::ServiceAccount { server, folder } => ClientSettings {
+                server: server.parse().map_err(|_| self.config(&format!("{server} is not the URL of a server")))?,
+                tls_server_name: None,
+                insecure_skip_tls_verify: false,
+                authorities: Some(Blob::File(folder.join("ca.crt"))),
+                proxy_url: None,
+                disable_compression: false,
+                user: User { token_file: Some(folder.join("token")), ..User::default() },
+                namespace: String::new(),
+            },
+        };
+        self.configuration(settings, options)
+    }
+
+    fn configuration(&self, settings: ClientSettings, options: &KubeOptions) -> Result<Configuration, KubeError> {
+        let proxy = match &settings.proxy_url {
+            Some(url) => Some(
+                Proxy::parse(url)
+                    .ok_or_else(|| self.config(&format!("the proxy-url of the context's cluster {EXPECTED}")))?,
+            ),
+            None => options.proxies.proxy_for(&settings.server)?,
+        };
+        let authorities = self.blob("certificate authority", settings.authorities.as_ref())?;
+        let user = &settings.user;
+        let client = match (&user.client_certificate, &user.client_key) {
+            (Some(certificate), Some(key)) => {
+                let pem = |what, blob| self.pem(what, blob);
+                Some([pem("client certificate", certificate)?, pem("client key", key)?])
+            }
+            _ => None,
+        };
+        let mut headers = HeaderMap::new();
+        let token = self.token(user)?;
+        if let Some(token) = &token {
+            headers.insert(AUTHORIZATION, bearer(token).map_err(|problem| self.config(problem))?);
+        } else if user.username.is_some() || user.password.is_some() {
+            headers.insert(AUTHORIZATION, self.basic(user)?);
+        }
+        if let Some(impersonate) = &user.impersonate {
+            self.impersonate(impersonate, &mut headers)?;
+        }
+        // Other credentials come first, as by client-go.
+        let others = headers.contains_key(AUTHORIZATION) || client.is_some();
+        let plugin = match &user.exec {
+            Some(exec) if !others => {
+                let cluster = exec.provide_cluster_info.then(|| cluster_info(&settings, authorities.as_ref()));
+                Some(Plugin::new(exec, cluster).map_err(|problem| self.config(&problem))?)
+            }
+            _ => None,
+        };
+        let (server_name, skip_verify) = (settings.tls_server_name, settings.insecure_skip_tls_verify);
+        let endpoint = Endpoint { url: settings.server, proxy, server_name, skip_verify, authorities, client };
+        Ok(Configuration { endpoint, headers, plugin })
+    }
+
+    fn blob(&self, what: &'static str, blob: Option<&Blob>) -> Result<Option<Pem>, KubeError> {
+        blob.map(|blob| self.pem(what, blob)).transpose()
+    }
+
+    fn pem(&self, what: &'static str, blob: &Blob) -> Result<Pem, KubeError> {
+        Ok(match blob {
+            Blob::Inline(pem) => Pem { pem: pem.clone(), place: self.in_words() },
+            Blob::File(path) => Pem { pem: self.file(what, path)?, place: path.display().to_string() },
+        })
+    }
+
+    fn file(&self, what: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, KubeError> {
+        let read = || {
+            let mut bytes = Zeroizing::new(Vec::with_capacity(16 << 10));
+            File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 > LARGEST {
+                return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+            }
+            Ok(bytes)
+        };
+        read().map_err(|source| KubeError::CredentialFile {
+            origin: self.in_words(),
+            what,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        })
+    }
+
+    /// The token of the file, or else that of the configuration, without the blanks around it.
+    fn token(&self, user: &User) -> Result<Option<Zeroizing<String>>, KubeError> {
+        let trimmed = |token: &str| Zeroizing::new(token.trim().to_owned());
+        let inline = user.token.as_ref().map(|token| trimmed(token.expose_secret())).filter(|token| !token.is_empty());
+        let Some(path) = &user.token_file else { return Ok(inline) };
+        let read = self.file("token", path).and_then(|bytes| {
+            let bad = |problem: &str| self.config(&format!("token {}: {problem}", path.display()));
+            let token = trimmed(std::str::from_utf8(&bytes).map_err(|_| bad("it is not text"))?);
+            if token.is_empty() { Err(bad("the file is empty")) } else { Ok(token) }
         });
-        match tokio::time::timeout(CREDENTIALS, build).await {
-            Ok(Ok(client)) => Ok((client?, server)),
-            Ok(Err(_)) => Err(self.config("reading the credentials failed")),
-            Err(_) => Err(self.config(&format!("reading the credentials took longer than {CREDENTIALS:?}"))),
+        match (read, inline) {
+            (Ok(token), _) => Ok(Some(token)),
+            (Err(_), Some(inline)) => Ok(Some(inline)),
+            (Err(error), None) => Err(error),
         }
     }
 
-    /// The configuration, and the proxy that leads to its server.
-    async fn load(&self, options: &KubeOptions) -> Result<(Config, Option<Proxy>), KubeError> {
-        let mut named = None;
-        let mut config = match self {
-            Self::ServiceAccount => {
-                let advice = "run in a pod that has one, or give --kubeconfig";
-                Config::incluster().map_err(|error| self.config(&format!("{}; {advice}", causes(&error))))?
-            }
-            Self::Kubeconfig { path, context } => {
-                let file = path.clone();
-                let read = tokio::task::spawn_blocking(move || Kubeconfig::read_from(file));
-                let mut kubeconfig = match tokio::time::timeout(CREDENTIALS, read).await {
-                    Ok(Ok(read)) => read.map_err(|error| self.unreadable(error))?,
-                    Ok(Err(_)) | Err(_) => return Err(self.config("reading it did not end")),
-                };
-                let known: Vec<String> = kubeconfig.contexts.iter().map(|named| named.name.clone()).collect();
-                let choice = KubeConfigOptions { context: context.clone(), ..KubeConfigOptions::default() };
-                if let Some(cluster) = cluster_of(&mut kubeconfig, context.as_deref()) {
-                    named = cluster.proxy_url.replace(UNUSED_PROXY.to_owned()).filter(|url| !url.is_empty());
-                }
-                Config::from_custom_kubeconfig(kubeconfig, &choice).await.map_err(|error| match error {
-                    KubeconfigError::LoadContext(context) => {
-                        KubeError::UnknownContext { path: path.clone(), context, known }
-                    }
-                    KubeconfigError::CurrentContextNotSet => self.config("it sets no current-context; give a context"),
-                    other => self.unreadable(other),
-                })?
-            }
+    fn basic(&self, user: &User) -> Result<HeaderValue, KubeError> {
+        let name = user.username.as_deref().unwrap_or_default();
+        let password = user.password.as_ref().map(SecretString::expose_secret).unwrap_or_default();
+        let mut value = secret_header(&format!("Basic {}", base64(format!("{name}:{password}").into_bytes())))
+            .map_err(|problem| self.config(problem))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    fn impersonate(&self, whom: &Impersonate, headers: &mut HeaderMap) -> Result<(), KubeError> {
+        let value = |text: &str| {
+            HeaderValue::from_str(text)
+                .map_err(|_| self.config("a name to impersonate has characters that no header can have"))
         };
-        config.proxy_url = None;
-        let proxy = match &named {
-            Some(url) => Some(self.proxy(url)?),
-            None => options.proxies.proxy_for(&config.cluster_url)?,
-        };
-        if let Some(told) = config.auth_info.exec.as_mut().and_then(|exec| exec.cluster.as_mut()) {
-            told.proxy_url = named;
+        headers.insert("impersonate-user", value(&whom.user)?);
+        if let Some(uid) = &whom.uid {
+            headers.insert("impersonate-uid", value(uid)?);
         }
-        // Larder's own deadlines and retries apply; see `KubeOptions`.
-        config.default_retry = false;
-        config.connect_timeout = Some(options.connect_timeout);
-        Ok((config, proxy))
+        for group in &whom.groups {
+            headers.append("impersonate-group", value(group)?);
+        }
+        for (key, values) in &whom.extra {
+            let name = HeaderName::try_from(format!("impersonate-extra-{}", encode(key)))
+                .map_err(|_| self.config("a field of as-user-extra cannot be a header's name"))?;
+            for text in values {
+                headers.append(&name, value(text)?);
+            }
+        }
+        Ok(())
     }
 
-    /// The proxy that a kubeconfig names.
-    fn proxy(&self, url: &str) -> Result<Proxy, KubeError> {
-        let wrong = || self.config(&format!("the proxy-url of the context's cluster {EXPECTED}"));
-        Proxy::parse(url).ok_or_else(wrong)
-    }
-
-    fn config(&self, problem: &str) -> KubeError {
+    pub(crate) fn config(&self, problem: &str) -> KubeError {
         KubeError::Config { origin: self.in_words(), problem: problem.to_owned() }
     }
-
-    fn file(&self, what: &'static str, error: LoadDataError) -> KubeError {
-        match error {
-            LoadDataError::ReadFile(source, path) => {
-                KubeError::CredentialFile { origin: self.in_words(), what, path, source: source.into() }
-            }
-            LoadDataError::DecodeBase64(_) => self.config(&format!("the data of the {what} is not base64")),
-            LoadDataError::NoBase64DataOrFile => self.config(&format!("it has no {what}")),
-        }
-    }
-
-    fn unreadable(&self, error: KubeconfigError) -> KubeError {
-        match error {
-            KubeconfigError::ReadConfig(source, path) => {
-                KubeError::KubeconfigUnreadable { path, source: source.into() }
-            }
-            KubeconfigError::Parse(error) => {
-                let path = match self {
-                    Self::Kubeconfig { path, .. } => path.clone(),
-                    Self::ServiceAccount => PathBuf::new(),
-                };
-                // The error's own text quotes the file, which may hold a token.
-                let problem = error.location().map_or_else(
-                    || "not the YAML of a kubeconfig".to_owned(),
-                    |place| format!("not the YAML of a kubeconfig, at line {} column {}", place.line(), place.column()),
-                );
-                KubeError::KubeconfigInvalid { path, problem }
-            }
-            KubeconfigError::LoadCertificateAuthority(error) => self.file("certificate authority", error),
-            KubeconfigError::LoadClientCertificate(error) => self.file("client certificate", error),
-            KubeconfigError::LoadClientKey(error) => self.file("client key", error),
-            other => self.config(&causes(&other)),
-        }
-    }
-
-    fn explain(&self, error: kube::Error) -> KubeError {
-        match error {
-            kube::Error::InferKubeconfig(error) => self.unreadable(error),
-            kube::Error::Auth(AuthError::ReadTokenFile(source, path)) => {
-                KubeError::CredentialFile { origin: self.in_words(), what: "token", path, source: source.into() }
-            }
-            kube::Error::Auth(error) => self.config(&credentials(&error)),
-            other => self.config(&causes(&other)),
-        }
-    }
 }
 
-/// Why credentials could not be had. The output of a plugin is left out, it may hold them.
-pub(crate) fn credentials(error: &AuthError) -> String {
-    match error {
-        // Its command line has the environment that it was given.
-        AuthError::AuthExecRun { out, .. } => {
-            format!("the user's exec credential plugin ended with {}; run it by hand to see why", out.status)
+impl Endpoint {
+    /// A server without anything else.
+    fn plain(url: Uri) -> Self {
+        Self { url, proxy: None, server_name: None, skip_verify: false, authorities: None, client: None }
+    }
+
+    /// The same with a client certificate and its key, which came from there.
+    pub(crate) fn with_client(&self, certificate: Zeroizing<Vec<u8>>, key: Zeroizing<Vec<u8>>, place: &str) -> Self {
+        let pem = |pem| Pem { pem, place: place.to_owned() };
+        Self { client: Some([pem(certificate), pem(key)]), ..self.clone() }
+    }
+
+    /// Connections to it. It may read the system's certificate authorities, and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Certificates and keys that cannot be used, with where they stand and what to do.
+    pub(crate) fn pool(&self, options: &KubeOptions, transport: &Transport) -> Result<Pool, String> {
+        fn with_place(pem: &Pem) -> (&[u8], &str) {
+            (&pem.pem, &pem.place)
         }
-        AuthError::AuthExecParse(_) => {
-            "the output of the user's exec credential plugin is not an ExecCredential".to_owned()
-        }
-        other => causes(other),
+        let name = server_name(&self.url, self.server_name.as_deref())?;
+        let proxy_name = match &self.proxy {
+            Some(proxy) => server_name(proxy.address(), None)?,
+            None => None,
+        };
+        // Certificates that cannot be used are told at the start, also where no TLS is spoken.
+        let needed = name.is_some() || proxy_name.is_some() || self.authorities.is_some() || self.client.is_some();
+        let tls = if needed {
+            Some(tls::config(&Identity {
+                authorities: self.authorities.as_ref().map(with_place),
+                client: self.client.as_ref().map(|pair| pair.each_ref().map(with_place)),
+                skip_verify: self.skip_verify,
+            })?)
+        } else {
+            None
+        };
+        let via = self.proxy.clone().map(|proxy| {
+            let tls = tls.clone().zip(proxy_name).map(|(config, name)| (TlsConnector::from(Arc::new(config)), name));
+            Via { proxy, tls, timeout: options.connect_timeout }
+        });
+        let connector: Arc<dyn Connector> = options.connector.clone().unwrap_or_else(|| Arc::new(Tcp::new(options)));
+        let dial = Dial::new(Route::new(connector, via), tls.zip(name), self.url.clone(), options);
+        Ok(Pool::new(dial, options, transport))
+    }
+
+    /// The server's address for messages, with the proxy that leads to it, without the names and passwords of users.
+    pub(crate) fn server(&self) -> Arc<str> {
+        let url = &self.url;
+        let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+        let server = format!("{}://{host}", url.scheme_str().unwrap_or("http"));
+        self.proxy.as_ref().map_or_else(|| server.clone(), |proxy| format!("{server} through the proxy {proxy}")).into()
     }
 }
 
-/// Takes the blanks around a token away, such as the newline that most files end with, as client-go does; kube refuses such a
-/// token. A file that has some is read again when the server refuses the token, instead of every minute.
-fn trim_token(user: &mut AuthInfo) {
-    let token = match (&user.token, &user.token_file) {
-        (Some(token), _) => Zeroizing::new(token.expose_secret().to_owned()),
-        (None, Some(file)) => match std::fs::read_to_string(file) {
-            Ok(token) => Zeroizing::new(token),
-            // kube reads it too, and says why it cannot.
-            Err(_) => return,
-        },
-        (None, None) => return,
-    };
-    let trimmed = token.trim();
-    if trimmed.len() < token.len() {
-        user.token = Some(SecretString::from(trimmed));
-    }
-}
-
-/// The service that requests go through: base address, credentials and headers before the connections.
-fn client(
-    config: &Config,
-    proxy: Option<Proxy>,
-    options: &KubeOptions,
-    transport: &Transport,
-) -> Result<kube::Client, kube::Error> {
-    let pool = transport.pool(endpoint(config, proxy.as_ref()), || pool(config, proxy, options, transport))?;
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_request(|mut request: http::Request<Body>| {
-            request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
-            request
-        })
-        .map_err(BoxError::from)
-        .service(pool);
-    Ok(kube::Client::new(service, config.default_namespace.clone()))
-}
-
-/// What makes connections interchangeable; none where they depend on who opened them, by a client certificate, which a
-/// credential plugin may give too.
-fn endpoint(config: &Config, proxy: Option<&Proxy>) -> Option<Endpoint> {
-    let user = &config.auth_info;
-    let certified = user.client_certificate.is_some() || user.client_certificate_data.is_some() || user.exec.is_some();
-    (!certified).then(|| Endpoint {
-        url: config.cluster_url.clone(),
-        proxy: proxy.cloned(),
-        authorities: config.root_cert.clone(),
-        server_name: config.tls_server_name.clone(),
-        trusts_anyone: config.accept_invalid_certs,
-    })
-}
-
-fn pool(
-    config: &Config,
-    proxy: Option<Proxy>,
-    options: &KubeOptions,
-    transport: &Transport,
-) -> Result<Pool, kube::Error> {
-    // Also where no TLS is spoken: certificates that cannot be used are told at the start.
-    let client = config.rustls_client_config()?;
-    let via = proxy.map(|proxy| {
-        let name = server_name(proxy.address(), None);
-        let tls = name.map(|name| (TlsConnector::from(Arc::new(client.clone())), name));
-        Via { proxy, tls, timeout: options.connect_timeout }
-    });
-    let name = server_name(&config.cluster_url, config.tls_server_name.as_deref());
-    let tls = name.map(|name| (client, name));
-    let route = Route::new(connector(options), via);
-    Ok(Pool::new(Dial::new(route, tls, config.cluster_url.clone(), options), options, transport))
-}
-
-fn connector(options: &KubeOptions) -> Arc<dyn Connector> {
-    options.connector.clone().unwrap_or_else(|| Arc::new(Tcp::new(options)))
-}
-
-/// A client for a server that asks for no credentials.
-pub(crate) fn without_credentials(
-    server: &str,
-    options: &KubeOptions,
-    transport: &Transport,
-) -> Result<(kube::Client, Arc<str>), KubeError> {
-    install_crypto();
+/// A server that asks for no credentials.
+pub(crate) fn without_credentials(server: &str) -> Result<Configuration, KubeError> {
     let bad = || KubeError::Config { origin: format!("server {server:?}"), problem: "not the URL of a server".into() };
-    let url: http::Uri = server.parse().map_err(|_| bad())?;
-    let mut config = Config::new(url);
-    config.default_retry = false;
-    let client = client(&config, None, options, transport).map_err(|_| bad())?;
-    Ok((client, address(&config.cluster_url, None)))
-}
-
-/// The name that the certificate of a server must have; none for one without TLS, and for a name that cannot be one.
-fn server_name(url: &http::Uri, named: Option<&str>) -> Option<ServerName<'static>> {
-    let host = url.host().filter(|_| url.scheme() == Some(&http::uri::Scheme::HTTPS))?;
-    ServerName::try_from(named.unwrap_or(host.trim_matches(['[', ']'])).to_owned()).ok()
-}
-
-/// Several providers of cryptography may be linked; without a choice rustls would panic at the first connection.
-fn install_crypto() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error means that another thread has just made the choice.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    let url: Uri = server.parse().map_err(|_| bad())?;
+    if url.scheme().is_none() || url.host().is_none_or(str::is_empty) {
+        return Err(bad());
     }
+    Ok(Configuration { endpoint: Endpoint::plain(url), headers: HeaderMap::new(), plugin: None })
 }
 
-/// The cluster of a context, or of the current one.
-fn cluster_of<'a>(kubeconfig: &'a mut Kubeconfig, context: Option<&str>) -> Option<&'a mut Cluster> {
-    let context = context.or(kubeconfig.current_context.as_deref())?;
-    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
-    kubeconfig.clusters.iter_mut().find(|named| named.name == context.cluster)?.cluster.as_mut()
+/// The header of a token.
+pub(crate) fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
+    secret_header(&format!("Bearer {token}"))
 }
 
-/// A server's address for messages, with the proxy that leads to it, without the names and passwords of users.
-fn address(url: &http::Uri, proxy: Option<&Proxy>) -> Arc<str> {
-    let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
-    let server = format!("{}://{host}", url.scheme_str().unwrap_or("http"));
-    proxy.map_or_else(|| server.clone(), |proxy| format!("{server} through the proxy {proxy}")).into()
+fn secret_header(text: &str) -> Result<HeaderValue, &'static str> {
+    let mut value =
+        HeaderValue::from_str(text).map_err(|_| "the token or password has characters that no header can have")?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What a plugin is told about the cluster.
+fn cluster_info(settings: &ClientSettings, authorities: Option<&Pem>) -> serde_json::Value {
+    let mut cluster = serde_json::json!({
+        "server": settings.server.to_string().trim_end_matches('/'),
+        "config": settings.user.exec.as_ref().and_then(|exec| exec.cluster_config.clone()),
+    });
+    if let Some(name) = &settings.tls_server_name {
+        cluster["tls-server-name"] = name.as_str().into();
+    }
+    if settings.insecure_skip_tls_verify {
+        cluster["insecure-skip-tls-verify"] = true.into();
+    }
+    if let Some(authorities) = authorities {
+        cluster["certificate-authority-data"] = base64(authorities.pem.to_vec()).into();
+    }
+    if let Some(url) = &settings.proxy_url {
+        cluster["proxy-url"] = url.as_str().into();
+    }
+    if settings.disable_compression {
+        cluster["disable-compression"] = true.into();
+    }
+    cluster
+}
+
+fn base64(bytes: Vec<u8>) -> String {
+    let encoded = serde_json::to_value(ByteString(bytes));
+    encoded.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// The name that the certificate of a server must have; none for one without TLS.
+fn server_name(url: &Uri, named: Option<&str>) -> Result<Option<ServerName<'static>>, String> {
+    if url.scheme() != Some(&Scheme::HTTPS) {
+        return Ok(None);
+    }
+    let name = named.unwrap_or_else(|| url.host().unwrap_or_default().trim_matches(['[', ']']));
+    let bad = |_| format!("{name:?} cannot be the name in a server's certificate; set tls-server-name to one that can");
+    ServerName::try_from(name.to_owned()).map(Some).map_err(bad)
 }
 
 /// A path as it was given, made absolute, so that it can be read again from another working directory.

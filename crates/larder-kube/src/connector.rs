@@ -39,8 +39,6 @@ use tower::ServiceExt;
 ///     }
 /// }
 ///
-/// # let runtime = tokio::runtime::Runtime::new().unwrap();
-/// # let _entered = runtime.enter();
 /// let options = KubeOptions { connector: Some(Arc::new(InMemory)), ..KubeOptions::default() };
 /// let client = KubeClient::without_credentials("http://in-memory", options)?;
 /// assert_eq!(&*client.server(), "http://in-memory");

@@ -40,6 +40,7 @@ pub(crate) struct ClientSettings {
     pub(crate) proxy_url: Option<String>,
     pub(crate) disable_compression: bool,
     pub(crate) user: User,
+    #[cfg_attr(not(test), allow(dead_code, reason = "every request names its own; compared with clientcmd's"))]
     pub(crate) namespace: String,
 }
 

@@ -1,8 +1,8 @@
 #![doc(test(attr(deny(warnings))))]
 //! The Kubernetes API server as a source of this node's pods, of the node itself, and of Secrets and ConfigMaps.
 //!
-//! The only crate of larder that uses `kube`, and of `kube` it uses what takes long to get right: kubeconfig and
-//! in-cluster configuration, credentials and TLS. Deadlines, retries, lists and watches are larder's own.
+//! The only crate of larder that talks to the API server. TLS is rustls, HTTP is hyper; kubeconfigs and credential plugins mean
+//! what client-go takes them for.
 //!
 //! - [`KubeClient`]: one API server; made from a kubeconfig or the pod's service account.
 //! - [`KubeFetch`]: reads of one Secret or ConfigMap, for the stores of `larder-objects`.
@@ -55,22 +55,24 @@ mod connect;
 mod connector;
 mod error;
 mod fetch;
-#[allow(dead_code, reason = "the connections are built from it")]
 mod kubeconfig;
 mod list_watch;
 mod node;
 mod object;
 mod object_reflector;
 mod options;
+mod plugin;
 mod pod;
 mod pool;
 mod proxy;
 mod reach;
+mod session;
 pub mod source;
 mod source_reflector;
 mod stats;
 mod strict;
 mod text;
+mod tls;
 
 pub use client::{KubeClient, NodeCheck};
 pub use connector::{ByteStream, Connecting, Connector};

@@ -23,6 +23,8 @@ pub struct KubeOptions {
     pub proxies: ProxyEnvironment,
     /// The longest that a connection may take, with the tunnel through a proxy and the TLS handshake. 10 s: a server that is there answers in far less.
     pub connect_timeout: Duration,
+    /// The longest that a credential plugin may run before it is killed. 30 s: one asks its own server, which may be slow.
+    pub plugin_deadline: Duration,
     /// The longest that data may go unacknowledged, or an idle connection's probes unanswered, before the kernel gives
     /// the connection up; and the longest that an HTTP/2 connection may bring nothing, PINGs not answered. 30 s, about what
     /// the kubelet's health checks of its connections take.
@@ -83,6 +85,7 @@ impl Default for KubeOptions {
             connector: None,
             proxies: ProxyEnvironment::default(),
             connect_timeout: Duration::from_secs(10),
+            plugin_deadline: Duration::from_secs(30),
             dead_link_timeout: Duration::from_secs(30),
             ping_interval: Duration::from_secs(5),
             fetch_deadline: Duration::from_secs(10),
@@ -115,6 +118,7 @@ impl KubeOptions {
         let invalid = |field, problem: &str| Err(KubeError::InvalidOption { field, problem: problem.to_owned() });
         for (field, duration) in [
             ("connect_timeout", self.connect_timeout),
+            ("plugin_deadline", self.plugin_deadline),
             ("dead_link_timeout", self.dead_link_timeout),
             ("ping_interval", self.ping_interval),
             ("fetch_deadline", self.fetch_deadline),

@@ -41,18 +41,18 @@
 
 use crate::backoff::Backoff;
 use crate::options::KubeOptions;
-use crate::proxy::Proxy;
 use crate::stats::Counters;
 use bytes::Bytes;
 use http::{Request, Response, Uri};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::Body;
 use parking_lot::Mutex;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -61,7 +61,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::{BoxError, Service};
+use tower::BoxError;
 
 mod connection;
 mod dial;
@@ -83,26 +83,17 @@ const DIAL_MAX: Duration = Duration::from_secs(1);
 /// How often a request is sent anew because the connection ended before it had been sent.
 const ATTEMPTS: usize = 3;
 
+/// The body of a request.
+pub(crate) type Body = Full<Bytes>;
+
 /// Idle HTTP/1.1 connections that are kept to a server, and for how long.
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_TIME: Duration = Duration::from_secs(90);
 
-/// What makes connections to a server interchangeable.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint {
-    pub(crate) url: Uri,
-    pub(crate) proxy: Option<Proxy>,
-    pub(crate) authorities: Option<Vec<Vec<u8>>>,
-    pub(crate) server_name: Option<String>,
-    pub(crate) trusts_anyone: bool,
-}
-
-/// What all pools of a client share, the one of before a renewal of the credentials too.
+/// What all pools of a client share, those of before a change of its configuration too.
 #[derive(Clone)]
 pub(crate) struct Transport {
     pub(crate) counters: Arc<Counters>,
-    /// The last pool that any credentials may use.
-    last: Arc<Mutex<Option<(Endpoint, Pool)>>>,
     /// Cancelled when the client goes, which ends the connections' tasks.
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -112,30 +103,12 @@ pub(crate) struct Transport {
 
 impl Transport {
     pub(crate) fn new() -> Self {
-        let (counters, last) = (Arc::default(), Arc::default());
         Self {
-            counters,
-            last,
+            counters: Arc::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             slept: watch::Sender::default(),
         }
-    }
-
-    /// The pool to an endpoint, so that watches stay where they are when a token is renewed; a new one for none.
-    pub(crate) fn pool<E>(
-        &self,
-        endpoint: Option<Endpoint>,
-        make: impl FnOnce() -> Result<Pool, E>,
-    ) -> Result<Pool, E> {
-        let mut last = self.last.lock();
-        match (&*last, &endpoint) {
-            (Some((same, pool)), Some(endpoint)) if same == endpoint => return Ok(pool.clone()),
-            _ => {}
-        }
-        let pool = make()?;
-        *last = endpoint.map(|endpoint| (endpoint, pool.clone()));
-        Ok(pool)
     }
 
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
@@ -261,38 +234,42 @@ impl Pool {
         let limits =
             Limits { lasting: count(options.streams_per_connection), connections: count(options.max_connections) };
         let http1_room = Http1Room::new(count(options.http1_connections));
+        let transport = Transport { stop: transport.stop.child_token(), ..transport.clone() };
         let dial = Arc::new(dial);
         let http1 = legacy::Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIME)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_timer(TokioTimer::new())
-            .build(Http1Connector(Arc::clone(&dial)));
-        let shared = Shared {
-            dial,
-            limits,
-            http1_room,
-            transport: transport.clone(),
-            state: Mutex::default(),
-            changed: Notify::new(),
-        };
+            .build(Http1Connector { dial: Arc::clone(&dial), closed: transport.stop.clone() });
+        let shared = Shared { dial, limits, http1_room, transport, state: Mutex::default(), changed: Notify::new() };
         Self { shared: Arc::new(shared), http1 }
+    }
+
+    /// Sends a request; answers with the head of the answer.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
+        Arc::clone(&self.shared).send(self.http1.clone(), request).await
+    }
+
+    /// Sees that the server can be connected to.
+    pub(crate) async fn reach(&self) -> Result<(), DialError> {
+        match self.shared.lease(false).await? {
+            Some(_) => Ok(()),
+            None => self.shared.dial.dial_http1().await.map(drop),
+        }
+    }
+
+    /// Ends its connections, and everything that is under way on them, with errors.
+    pub(crate) fn close(&self) {
+        self.shared.transport.stop.cancel();
+        self.shared.changed.notify_waiters();
     }
 }
 
-impl Service<Request<Body>> for Pool {
-    type Response = Response<Answer>;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        // Waiting for room is a part of the request, which may be dropped.
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (shared, http1) = (Arc::clone(&self.shared), self.http1.clone());
-        Box::pin(async move { shared.send(http1, request).await })
-    }
+/// Whether an error of [`Pool::send`] says that there was no connection to send on.
+pub(crate) fn is_unconnected(error: &BoxError) -> bool {
+    error.is::<DialError>() || error.downcast_ref().is_some_and(legacy::Error::is_connect)
 }
 
 impl Shared {
@@ -339,6 +316,12 @@ impl Shared {
     }
 
     fn find(self: &Arc<Self>, lasting: bool, awaited: Option<u64>) -> Result<Found, DialError> {
+        if self.transport.stop.is_cancelled() {
+            return Err(DialError::new(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "the connections were closed",
+            )));
+        }
         let mut state = self.state.lock();
         if !self.dial.may_be_http2() || state.http1_since.is_some_and(|since| since.elapsed() < HTTP1_TIME) {
             return Ok(Found::Http1);

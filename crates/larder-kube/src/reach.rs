@@ -36,9 +36,14 @@ impl Reach {
     /// A request has succeeded.
     pub(crate) fn answered(&self) {
         if self.lost.load(Ordering::Relaxed) && self.lost.swap(false, Ordering::AcqRel) {
-            self.returns.fetch_add(1, Ordering::AcqRel);
-            self.back.notify_waiters();
+            self.mended();
         }
+    }
+
+    /// What every request failed by may be mended, so that all may try again.
+    pub(crate) fn mended(&self) {
+        self.returns.fetch_add(1, Ordering::AcqRel);
+        self.back.notify_waiters();
     }
 
     /// How often the server has come back so far.

@@ -5,8 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What a [`KubeClient`](crate::KubeClient) and everything made from it has open and has counted since it was made.
 ///
 /// ```
-/// # let runtime = tokio::runtime::Runtime::new().unwrap();
-/// # let _entered = runtime.enter();
 /// let client = larder_kube::KubeClient::without_credentials("http://example", Default::default())?;
 /// let stats = client.stats();
 /// assert_eq!((stats.connections_open, stats.watches_open), (0, 0));
@@ -49,6 +47,14 @@ pub struct KubeStats {
     pub relists_failing: u64,
     /// Lists and watches that failed.
     pub failures: u64,
+    /// Times that the configuration and its files were read.
+    pub configuration_reads: u64,
+    /// Times that they, or a plugin's credentials, had changed and took effect.
+    pub configuration_changes: u64,
+    /// Times that they could not be read or used, or that the plugin failed.
+    pub configuration_failures: u64,
+    /// Runs of the credential plugin.
+    pub plugin_runs: u64,
 }
 
 macro_rules! counters {
@@ -84,6 +90,10 @@ counters!(
     relists_silent,
     relists_failing,
     failures,
+    configuration_reads,
+    configuration_changes,
+    configuration_failures,
+    plugin_runs,
 );
 
 fn add(counter: &AtomicU64) {
@@ -169,6 +179,22 @@ impl Counters {
 
     pub(crate) fn failed(&self) {
         add(&self.failures);
+    }
+
+    pub(crate) fn session_read(&self) {
+        add(&self.configuration_reads);
+    }
+
+    pub(crate) fn session_changed(&self) {
+        add(&self.configuration_changes);
+    }
+
+    pub(crate) fn session_failed(&self) {
+        add(&self.configuration_failures);
+    }
+
+    pub(crate) fn plugin_run(&self) {
+        add(&self.plugin_runs);
     }
 }
 

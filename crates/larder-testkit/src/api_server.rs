@@ -65,6 +65,7 @@ pub use log::{Counts, REQUESTS, RequestRecord};
 pub use object::{ApiObject, Kind};
 pub use request::Verb;
 pub use store::{Backup, CacheLag, HISTORY, ObjectStore, StoreError};
+pub use tls::ClientCertificate;
 
 use crate::connection::{Connection, Connections, Gated, Listening, Serve, Streams, serve_http};
 use answer::{Body, Distortion};
@@ -138,7 +139,6 @@ impl Default for ApiServerOptions {
 /// A simulated API server that listens on a port of loopback. See the [module](self).
 pub struct ApiServer {
     shared: Arc<Shared>,
-    tls: Option<Tls>,
     address: SocketAddr,
     url: String,
     admin_token: String,
@@ -151,6 +151,7 @@ pub struct ApiServer {
 /// What the connections share.
 pub(crate) struct Shared {
     store: ObjectStore,
+    tls: Mutex<Option<Tls>>,
     tokens: Tokens,
     faults: Faults,
     log: Arc<RequestLog>,
@@ -186,6 +187,7 @@ impl ApiServer {
         let log = Arc::new(RequestLog::default());
         let shared = Shared {
             store: options.store,
+            tls: Mutex::new(tls),
             tokens: Tokens::default(),
             faults: Faults::default(),
             connections: Arc::default(),
@@ -200,7 +202,6 @@ impl ApiServer {
         };
         let mut server = Self {
             shared: Arc::new(shared),
-            tls,
             address,
             url: format!("{scheme}://{address}"),
             admin_token: String::new(),
@@ -229,13 +230,46 @@ impl ApiServer {
     }
 
     /// The certificate authority that its clients are to trust, in PEM; `None` without TLS.
-    pub fn ca_pem(&self) -> Option<&str> {
-        self.tls.as_ref().map(|tls| tls.ca_pem.as_str())
+    pub fn ca_pem(&self) -> Option<String> {
+        self.shared.tls.lock().as_ref().map(|tls| tls.ca_pem.clone())
+    }
+
+    /// Lets it have another certificate authority and another certificate of that, for connections from now on. Those that are
+    /// open go on, and so do the client certificates that they have shown.
+    ///
+    /// # Errors
+    ///
+    /// No certificate can be made, or it speaks no TLS.
+    pub fn rotate_tls(&self) -> io::Result<()> {
+        let mut tls = self.shared.tls.lock();
+        if tls.is_none() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the server speaks no TLS"));
+        }
+        *tls = Some(Tls::generate()?);
+        Ok(())
+    }
+
+    /// Makes a client certificate for a user.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made, or the server speaks no TLS.
+    pub fn add_certificate(&self, user: User) -> io::Result<ClientCertificate> {
+        let tls = self.shared.tls.lock().clone();
+        let tls = tls.ok_or_else(|| io::Error::new(io::ErrorKind::Unsupported, "the server speaks no TLS"))?;
+        let certificate = tls.issue(user.name())?;
+        self.shared.tokens.insert_certificate(&certificate.der, user);
+        Ok(certificate)
+    }
+
+    /// Lets a client certificate expire: requests over connections that have shown it get 401. Says whether it was known.
+    pub fn expire_certificate(&self, certificate: &ClientCertificate) -> bool {
+        self.shared.tokens.remove_certificate(&certificate.der)
     }
 
     /// What it speaks TLS with, for what speaks TLS in front of it.
     pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
-        self.tls.as_ref().map(|tls| tls.acceptor.clone())
+        self.shared.tls.lock().as_ref().map(|tls| tls.acceptor.clone())
     }
 
     /// A token of a user who may read all.
@@ -263,12 +297,12 @@ impl ApiServer {
 
     /// The text of a kubeconfig for a token.
     pub fn kubeconfig(&self, token: &str) -> String {
-        kubeconfig::text(&self.url, self.ca_pem(), Credential::Token(token))
+        kubeconfig::text(&self.url, self.ca_pem().as_deref(), Credential::Token(token))
     }
 
     /// The text of a kubeconfig that reads its token from a file, which can be rotated with [`write_private`].
     pub fn kubeconfig_with_token_file(&self, token_file: &Path) -> String {
-        kubeconfig::text(&self.url, self.ca_pem(), Credential::TokenFile(token_file))
+        kubeconfig::text(&self.url, self.ca_pem().as_deref(), Credential::TokenFile(token_file))
     }
 
     /// Writes a kubeconfig for a token into a file of mode 0600.
@@ -364,8 +398,7 @@ impl ApiServer {
     }
 
     fn server(&self) -> Server {
-        let (shared, tls) = (Arc::clone(&self.shared), self.tls.clone());
-        Server { shared, tls, max_concurrent_streams: self.max_concurrent_streams }
+        Server { shared: Arc::clone(&self.shared), max_concurrent_streams: self.max_concurrent_streams }
     }
 
     /// A connection without a socket, so that a test can pause tokio's time. It is cut, stalled and drained as the others are.
@@ -429,18 +462,26 @@ fn socket(address: SocketAddr) -> io::Result<TcpSocket> {
 #[derive(Clone)]
 struct Server {
     shared: Arc<Shared>,
-    tls: Option<Tls>,
     max_concurrent_streams: u32,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Serve<S> for Server {
     async fn serve(self, stream: Gated<S>, connection: &Connection, streams: Streams) {
         let (number, cut) = (connection.number, connection.cut.clone());
-        let service = service_fn(|request| handle(Arc::clone(&self.shared), number, cut.clone(), request));
-        match &self.tls {
-            None => serve_http(stream, streams, self.max_concurrent_streams, service).await,
+        let tls = self.shared.tls.lock().clone();
+        let service = |certificate: Option<Arc<[u8]>>| {
+            service_fn(move |request| {
+                handle(Arc::clone(&self.shared), number, cut.clone(), certificate.clone(), request)
+            })
+        };
+        match tls {
+            None => serve_http(stream, streams, self.max_concurrent_streams, service(None)).await,
             Some(tls) => match tls.acceptor.accept(stream).await {
-                Ok(stream) => serve_http(stream, streams, self.max_concurrent_streams, service).await,
+                Ok(stream) => {
+                    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    let shown = shown.map(|certificate| Arc::from(certificate.as_ref()));
+                    serve_http(stream, streams, self.max_concurrent_streams, service(shown)).await;
+                }
                 Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
             },
         }
@@ -451,10 +492,11 @@ async fn handle(
     shared: Arc<Shared>,
     connection: u64,
     cut: CancellationToken,
+    certificate: Option<Arc<[u8]>>,
     request: Request<Incoming>,
 ) -> io::Result<Response<Body>> {
     let (target, understood) = request::parse(request.method(), request.uri());
-    let user = shared.tokens.authenticate(request.headers());
+    let user = shared.tokens.authenticate(certificate.as_deref(), request.headers());
     let number = shared.log.asked(&target, &request, user.as_ref().map_or("", User::name), connection);
     let met = shared.faults.meet(&target);
     let distortion = met.as_ref().and_then(|(_, action)| Distortion::of(action));

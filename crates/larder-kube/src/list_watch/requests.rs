@@ -7,13 +7,12 @@
 use crate::client::{KubeClient, refusal};
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::object::Kind;
-use crate::pool::Liveness;
+use crate::pool::{Answer, Liveness};
 use crate::strict::Strict;
 use crate::text::Borrowed;
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use http_body_util::BodyExt;
-use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -174,7 +173,7 @@ pub(crate) struct Watch {
     until: Instant,
     liveness: Option<Liveness>,
     _open: Open,
-    body: Body,
+    body: Box<Answer>,
     buffer: BytesMut,
     /// Up to where the buffer has been searched for the end of a line.
     searched: usize,
@@ -201,7 +200,7 @@ impl Watch {
             until: now + Duration::from_secs(seconds),
             liveness: response.extensions().get().cloned(),
             _open: Open::new(client),
-            body: response.into_body(),
+            body: Box::new(response.into_body()),
             buffer: BytesMut::new(),
             searched: 0,
         })

@@ -1,14 +1,13 @@
 //! One HTTP/2 connection: how full it is, whether it is to be trusted, and the task that drives it.
 
-use super::Shared;
 use super::dial::Tasks;
+use super::{Body, Shared};
 use crate::stats::Counters;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use kube::client::Body;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;

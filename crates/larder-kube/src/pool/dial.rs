@@ -4,6 +4,7 @@ use super::connection::{Connection, Driver, Heard, Listened, most};
 use super::route::{Route, Stream};
 use super::{DialError, Transport};
 use crate::options::KubeOptions;
+use crate::tls::in_words;
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection as Connects};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::Service;
 
 /// The windows for what a server sends ahead, of a request and of a connection. They bound the memory that answers which
@@ -79,11 +81,11 @@ impl Dial {
     }
 
     /// A stream on which HTTP/1.1 is spoken.
-    async fn dial_http1(&self) -> Result<Stream, DialError> {
+    pub(super) async fn dial_http1(&self) -> Result<Stream, DialError> {
         self.in_time(async {
             let stream = self.route.open(&self.uri).await.map_err(DialError::new)?;
             let Some(tls) = &self.tls else { return Ok(stream) };
-            let stream = tls.http1.connect(tls.name.clone(), stream).await.map_err(DialError::new)?;
+            let stream = tls.http1.connect(tls.name.clone(), stream).await.map_err(untrusted)?;
             Ok(Box::new(stream) as Stream)
         })
         .await
@@ -100,7 +102,7 @@ impl Dial {
     async fn try_dial(&self, transport: &Transport) -> Result<Dialed, DialError> {
         let Some(tls) = &self.tls else { return Ok(Dialed::Http1) };
         let stream = self.route.open(&self.uri).await.map_err(DialError::new)?;
-        let stream = tls.either.connect(tls.name.clone(), stream).await.map_err(DialError::new)?;
+        let stream = tls.either.connect(tls.name.clone(), stream).await.map_err(untrusted)?;
         if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Ok(Dialed::Http1);
         }
@@ -134,6 +136,10 @@ impl Dial {
     }
 }
 
+fn untrusted(error: io::Error) -> DialError {
+    DialError::new(in_words(error))
+}
+
 /// Runs what HTTP/2 wants to have run, until the client goes.
 #[derive(Clone)]
 pub(super) struct Tasks(Transport);
@@ -152,7 +158,11 @@ where
 
 /// Opens connections for hyper-util's pool of HTTP/1.1.
 #[derive(Clone)]
-pub(super) struct Http1Connector(pub(super) Arc<Dial>);
+pub(super) struct Http1Connector {
+    pub(super) dial: Arc<Dial>,
+    /// Cancelled when the pool is closed.
+    pub(super) closed: CancellationToken,
+}
 
 impl Service<Uri> for Http1Connector {
     type Response = TokioIo<Http1Stream>;
@@ -165,13 +175,19 @@ impl Service<Uri> for Http1Connector {
 
     /// A pool knows one server, so the address is the one that it was made for.
     fn call(&mut self, _: Uri) -> Self::Future {
-        let dial = Arc::clone(&self.0);
-        Box::pin(async move { Ok(TokioIo::new(Http1Stream(dial.dial_http1().await?))) })
+        let (dial, closed) = (Arc::clone(&self.dial), self.closed.clone());
+        Box::pin(async move {
+            let stream = dial.dial_http1().await?;
+            Ok(TokioIo::new(Http1Stream { stream, closed: Box::pin(closed.cancelled_owned()) }))
+        })
     }
 }
 
-/// A stream of that pool.
-pub(super) struct Http1Stream(Stream);
+/// A stream of that pool. It fails when the pool is closed.
+pub(super) struct Http1Stream {
+    stream: Stream,
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+}
 
 impl Connects for Http1Stream {
     fn connected(&self) -> Connected {
@@ -181,13 +197,16 @@ impl Connects for Http1Stream {
 
 impl AsyncRead for Http1Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buf)
+        if self.closed.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Http1Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, buf)
+        Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -195,18 +214,18 @@ impl AsyncWrite for Http1Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(cx, bufs)
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::connector::{ByteStream, Connector};
 use crate::proxy::{Credentials, Proxy, host_and_port};
+use crate::tls::in_words;
 use bytes::Bytes;
 use http::header::{HOST, PROXY_AUTHORIZATION, USER_AGENT};
 use http::uri::Authority;
@@ -90,7 +91,10 @@ impl Via {
             return greet(stream, server, &self.proxy).await;
         }
         let stream = match &self.tls {
-            Some((tls, name)) => Box::new(tls.connect(name.clone(), stream).await.map_err(unreached)?),
+            Some((tls, name)) => {
+                let stream = tls.connect(name.clone(), stream).await;
+                Box::new(stream.map_err(|error| unreached(in_words(error)))?)
+            }
             None => stream,
         };
         connect(stream, server, self.proxy.credentials()).await

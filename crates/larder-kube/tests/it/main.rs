@@ -11,6 +11,7 @@
 //! - `pool`: many watches and reads over few connections.
 //! - `in_memory`: the simulated server over streams in memory, in paused time: TLS, HTTP/2, frozen and cut connections.
 //! - `connect`: kubeconfigs, TLS and credentials, over real sockets.
+//! - `session`: servers, certificates and credentials that change; callers that meet a 401 at once.
 //! - `proxy`: the simulated server behind proxies.
 
 mod connect;
@@ -23,5 +24,6 @@ mod object_reflector;
 mod pool;
 mod proxy;
 mod server;
+mod session;
 mod source;
 mod source_reflector;

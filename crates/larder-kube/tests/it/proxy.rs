@@ -324,7 +324,7 @@ async fn what_is_not_a_proxy_is_told_at_the_start_with_its_place() {
         let path = behind.kubeconfig(SERVER, Some(url));
         let told = connect(&path, KubeOptions::default()).await.unwrap_err().to_string();
         let there = format!(
-            "kubeconfig {}: the proxy-url of the context's cluster is not the URL of a proxy, as in",
+            "kubeconfig {}: the proxy-url of cluster \"simulated\" is not the URL of a proxy, as in",
             path.display()
         );
         assert!(told.starts_with(&there) && !told.contains("edge"), "{told}");

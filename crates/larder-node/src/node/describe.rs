@@ -235,6 +235,13 @@ impl Node {
         {
             degraded.push(format!("runtime: {why}"));
         }
+        if let From::Kube(client, _) = &self.from
+            && let Some(problem) = client.credentials_problem()
+            // Where a source fails by it, that source's line says it.
+            && !degraded.iter().any(|line| line.contains(&problem))
+        {
+            degraded.push(format!("credentials: {problem}"));
+        }
         if let From::Manifests { reader, .. } = &self.from {
             degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
         }

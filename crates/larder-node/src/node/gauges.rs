@@ -220,6 +220,22 @@ fn api_server(out: &mut Out<'_>, stats: &KubeStats) -> fmt::Result {
             stats.streaming_refused,
         ),
         ("larder_api_server_list_watch_failures", "Lists and watches that failed", stats.failures),
+        (
+            "larder_api_server_configuration_reads",
+            "Times that the kubeconfig, or the service account, and its files were read",
+            stats.configuration_reads,
+        ),
+        (
+            "larder_api_server_configuration_changes",
+            "Times that they or a plugin's credentials had changed and took effect",
+            stats.configuration_changes,
+        ),
+        (
+            "larder_api_server_configuration_failures",
+            "Times that they could not be read or used, or that the credential plugin failed",
+            stats.configuration_failures,
+        ),
+        ("larder_api_server_plugin_runs", "Runs of the credential plugin", stats.plugin_runs),
     ] {
         out.counter(name, help, count)?;
     }

@@ -106,10 +106,11 @@ impl Grant {
     }
 }
 
-/// The tokens that are known now.
+/// The tokens and client certificates that are known now.
 #[derive(Default)]
 pub(crate) struct Tokens {
     users: Mutex<HashMap<String, User>>,
+    certificates: Mutex<HashMap<Vec<u8>, User>>,
 }
 
 impl Tokens {
@@ -121,8 +122,20 @@ impl Tokens {
         self.users.lock().remove(token).is_some()
     }
 
-    /// The user of a request's `Authorization` header.
-    pub(crate) fn authenticate(&self, headers: &http::HeaderMap) -> Result<User, Failure> {
+    pub(crate) fn insert_certificate(&self, der: &[u8], user: User) {
+        self.certificates.lock().insert(der.to_owned(), user);
+    }
+
+    pub(crate) fn remove_certificate(&self, der: &[u8]) -> bool {
+        self.certificates.lock().remove(der).is_some()
+    }
+
+    /// The user of a connection's certificate, or else of a request's `Authorization` header.
+    pub(crate) fn authenticate(&self, certificate: Option<&[u8]>, headers: &http::HeaderMap) -> Result<User, Failure> {
+        let shown = certificate.and_then(|der| self.certificates.lock().get(der).cloned());
+        if let Some(user) = shown {
+            return Ok(user);
+        }
         let header = headers.get(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
         self.users.lock().get(token.trim()).cloned().ok_or_else(Failure::unauthorized)

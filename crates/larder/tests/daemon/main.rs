@@ -12,9 +12,11 @@
 //! | `runtimes` | which container runtime is used, one without events, and one with large lists |
 //! | `lessons` | what people ran into with Secrets and `ConfigMap`s, by its number in the list of such reports, on each strategy |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
+//! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
 //! | `proxy` | an API server that only a proxy leads to |
 
 mod clients;
+mod credentials;
 mod events;
 mod harness;
 mod lessons;

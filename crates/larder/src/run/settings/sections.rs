@@ -113,6 +113,8 @@ pub(super) struct KubeSection {
     #[serde(with = "duration")]
     connect_timeout: Duration,
     #[serde(with = "duration")]
+    plugin_deadline: Duration,
+    #[serde(with = "duration")]
     dead_link_timeout: Duration,
     #[serde(with = "duration")]
     ping_interval: Duration,
@@ -228,6 +230,7 @@ section! {
 section! {
     KubeSection of KubeOptions from Config::new("node", Cluster::InCluster).kube;
     connect_timeout,
+    plugin_deadline,
     dead_link_timeout,
     ping_interval,
     fetch_deadline,

@@ -1,0 +1,266 @@
+//! Runs credential plugins, as client-go's `exec` authenticator does.
+//!
+//! # Guarantees
+//!
+//! - *Bounded*: a run has a deadline, and its output a largest size.
+//! - *Nothing stays*: a plugin is the leader of a process group, and the whole group is killed when the run is over: at its end,
+//!   at the deadline, and where the run is dropped.
+//! - *Quiet*: no error has the arguments, the environment or the output of a plugin. Its standard error is not read.
+//!
+//! # Differs from client-go
+//!
+//! A daemon has no terminal: a plugin gets no standard input, and one that must have it is refused. What a plugin leaves
+//! running in its process group is killed. Output is JSON; client-go takes YAML, too.
+
+use crate::kubeconfig::{ExecConfig, InteractiveMode};
+use jiff::Timestamp;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use zeroize::Zeroizing;
+
+/// The most that a plugin may print, in bytes.
+const OUTPUT: u64 = 1 << 20;
+
+/// How long a plugin that was killed may take to be gone.
+const GONE: Duration = Duration::from_secs(1);
+
+/// A plugin, with everything that it is run with.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Plugin {
+    command: String,
+    args: Vec<String>,
+    env: Vec<(String, Zeroizing<String>)>,
+    api_version: String,
+    install_hint: Option<String>,
+    /// What it is told in `KUBERNETES_EXEC_INFO`.
+    info: String,
+}
+
+/// PEM of a certificate and of its key.
+pub(crate) type Certified = (Zeroizing<Vec<u8>>, Zeroizing<Vec<u8>>);
+
+/// The credentials that a plugin gave.
+pub(crate) struct Issued {
+    pub(crate) token: Option<Zeroizing<String>>,
+    pub(crate) certificate: Option<Certified>,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl Plugin {
+    /// `cluster` is what the plugin is told about the cluster, where the kubeconfig lets it be told.
+    ///
+    /// # Errors
+    ///
+    /// A plugin that cannot be run without a terminal.
+    pub(crate) fn new(exec: &ExecConfig, cluster: Option<serde_json::Value>) -> Result<Self, String> {
+        if exec.interactive_mode == InteractiveMode::Always {
+            return Err(format!(
+                "the credential plugin {:?} must have a terminal (interactiveMode: Always), and a daemon has none; set \
+                 interactiveMode to IfAvailable or Never",
+                exec.command
+            ));
+        }
+        let mut spec = serde_json::json!({"interactive": false});
+        if let Some(cluster) = cluster {
+            spec["cluster"] = cluster;
+        }
+        let info = serde_json::json!({"kind": "ExecCredential", "apiVersion": exec.api_version, "spec": spec});
+        let env = exec.env.iter().map(|(name, value)| (name.clone(), value.expose_secret().to_owned().into()));
+        Ok(Self {
+            command: exec.command.clone(),
+            args: exec.args.clone(),
+            env: env.collect(),
+            api_version: exec.api_version.clone(),
+            install_hint: exec.install_hint.clone(),
+            info: info.to_string(),
+        })
+    }
+
+    /// Its name, for messages.
+    pub(crate) fn name(&self) -> &str {
+        &self.command
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    ///
+    /// Why there are no credentials, and what to do.
+    ///
+    /// Cancel safe: where it is dropped, the plugin is killed.
+    pub(crate) async fn run(&self, deadline: Duration) -> Result<Issued, String> {
+        let mut child = self.command().spawn().map_err(|error| self.not_started(&error))?;
+        let run = async {
+            // Killed where this is dropped or fails, before the leader is reaped and its number can be another's.
+            let group = Group::of(&child).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+            self.finish(&mut child, group).await
+        };
+        let ended = tokio::time::timeout(deadline, run).await;
+        let (status, output) = match ended {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(error)) => {
+                reap(&mut child).await;
+                return Err(self.failed(&error.to_string()));
+            }
+            Err(_) => {
+                reap(&mut child).await;
+                return Err(self.failed(&format!("has not ended within {deadline:?} and was killed")));
+            }
+        };
+        if !status.success() {
+            return Err(self.failed(&format!("ended with {status}")));
+        }
+        self.parse(&output)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.command);
+        command
+            .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value.as_str())))
+            .env("KUBERNETES_EXEC_INFO", &self.info)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true);
+        command
+    }
+
+    /// How it ended and what it printed.
+    async fn finish(&self, child: &mut Child, group: Group) -> io::Result<(ExitStatus, Zeroizing<Vec<u8>>)> {
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let ended = ended(group.0);
+        let mut ended = pin!(ended);
+        let mut output = Zeroizing::new(Vec::with_capacity(16 << 10));
+        {
+            let mut limited = stdout.take(OUTPUT + 1);
+            let mut read = pin!(limited.read_to_end(&mut output));
+            let closed = tokio::select! {
+                read = &mut read => Some(read?),
+                ended = &mut ended => {
+                    ended?;
+                    None
+                }
+            };
+            match closed {
+                Some(read) if read as u64 > OUTPUT => {}
+                Some(_) => {
+                    ended.await?;
+                    drop(group);
+                }
+                None => {
+                    // Its children may hold the output open.
+                    drop(group);
+                    read.await?;
+                }
+            }
+        }
+        if output.len() as u64 > OUTPUT {
+            return Err(io::Error::other(format!("printed more than {OUTPUT} bytes and was killed")));
+        }
+        let status = child.wait().await?;
+        Ok((status, output))
+    }
+
+    fn parse(&self, output: &[u8]) -> Result<Issued, String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Credential {
+            #[serde(default)]
+            kind: String,
+            #[serde(default)]
+            api_version: String,
+            status: Option<Status>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Status {
+            token: Option<String>,
+            client_certificate_data: Option<String>,
+            client_key_data: Option<String>,
+            expiration_timestamp: Option<Timestamp>,
+        }
+        let wrong = |problem: &str| Err(self.failed(problem));
+        // The error's own text can quote the output.
+        let Ok(credential) = serde_json::from_slice::<Credential>(output) else {
+            return wrong("did not print an ExecCredential in JSON");
+        };
+        if credential.kind != "ExecCredential" {
+            return wrong("did not print an ExecCredential in JSON");
+        }
+        if credential.api_version != self.api_version {
+            return wrong(&format!("did not print the version that the kubeconfig has for it, {}", self.api_version));
+        }
+        let Some(status) = credential.status else { return wrong("printed an ExecCredential without a status") };
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let bytes = |text: String| Zeroizing::new(text.into_bytes());
+        let token = filled(status.token).map(Zeroizing::new);
+        let certificate = match (filled(status.client_certificate_data), filled(status.client_key_data)) {
+            (Some(certificate), Some(key)) => Some((bytes(certificate), bytes(key))),
+            (None, None) => None,
+            _ => return wrong("printed only one of a certificate and its key"),
+        };
+        if token.is_none() && certificate.is_none() {
+            return wrong("printed neither a token nor a certificate with its key");
+        }
+        Ok(Issued { token, certificate, expires_at: status.expiration_timestamp })
+    }
+
+    fn failed(&self, problem: &str) -> String {
+        format!(
+            "the credential plugin {:?} {problem}; run it by hand, as the kubeconfig's exec section has it, to see why",
+            self.command
+        )
+    }
+
+    fn not_started(&self, error: &io::Error) -> String {
+        let hint = self.install_hint.as_ref().map(|hint| format!("; {}", hint.trim())).unwrap_or_default();
+        let path = if Path::new(&self.command).is_absolute() { "" } else { ", or give its path in the kubeconfig" };
+        format!("the credential plugin {:?} cannot be started: {error}; install it{path}{hint}", self.command)
+    }
+}
+
+/// A process group whose leader has not been reaped. Dropping it kills it.
+struct Group(Pid);
+
+impl Group {
+    fn of(child: &Child) -> Option<Self> {
+        child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).map(Self)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // An error means that nobody is left in it.
+        let _ = kill_process_group(self.0, Signal::KILL);
+    }
+}
+
+/// Waits until a child has ended, and does not reap it: until then nothing else can have its number.
+async fn ended(child: Pid) -> io::Result<()> {
+    // Made before the look, so that an end between the two is noticed.
+    let mut ends = signal(SignalKind::child())?;
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    while waitid(WaitId::Pid(child), look)?.is_none() {
+        ends.recv().await;
+    }
+    Ok(())
+}
+
+/// Takes a child that was killed off the list of processes.
+async fn reap(child: &mut Child) {
+    let _ = tokio::time::timeout(GONE, child.wait()).await;
+}
+
+#[cfg(test)]
+mod tests;

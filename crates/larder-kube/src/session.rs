@@ -1,0 +1,535 @@
+//! Sessions with an API server: one server, its connections and one set of credentials; and the keeper that renews them.
+//!
+//! # Guarantees
+//!
+//! - *Read again where something failed*: after a refusal of the credentials (401), and after a connection or handshake that
+//!   failed, the configuration and its files are read again, and a plugin whose credentials were refused is run again. What has
+//!   changed makes a new session; what has not, changes nothing. They are looked at every 10 seconds besides, and whatever
+//!   fails is tried again at least as often.
+//! - *Once for all*: one task reads, whoever asks for it. Those who fail meanwhile wait for its end, each until its own
+//!   deadline, and go on with the new session.
+//! - *Bounded*: after an attempt that was asked for the next waits for a second, then longer, up to 10 seconds.
+//! - *No harm*: another server or certificate that is found while all is well takes effect once the server can be connected to
+//!   with it. Tokens take effect at once, and leave connections and watches where they are.
+//!
+//! # Cancel safety
+//!
+//! Whoever waits only waits. The task ends with the client, and a plugin with it.
+//!
+//! # Locks
+//!
+//! One, over the state, never held over an `.await`.
+
+use crate::backoff::Backoff;
+use crate::connect::{Configuration, Endpoint, Origin, bearer};
+use crate::error::KubeError;
+use crate::options::KubeOptions;
+use crate::plugin::{Certified, Issued, Plugin};
+use crate::pool::{Pool, Transport};
+use crate::reach::Reach;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use larder_clock::{Clock, MonotonicClock};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// How often the configuration is looked at while nothing fails.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The pauses after attempts that were asked for.
+const PAUSE_INITIAL: Duration = Duration::from_secs(2);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The pause after an attempt once requests have succeeded again.
+const CALM: Duration = Duration::from_secs(1);
+
+/// The longest that reading files may take; one that does not end is waited for, and not read a second time meanwhile.
+const READ: Duration = Duration::from_secs(10);
+
+/// A first run of a plugin that takes longer is told.
+const SLOW: Duration = Duration::from_secs(3);
+
+/// One server, its connections, and what each request has.
+pub(crate) struct Session {
+    id: u64,
+    pub(crate) server: Arc<str>,
+    /// What comes before the path of a request: scheme, host and port, and the path that the server's address has.
+    pub(crate) base: String,
+    pub(crate) pool: Pool,
+    pub(crate) headers: HeaderMap,
+    /// When its credentials expire.
+    expires: Option<Instant>,
+}
+
+impl Session {
+    fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|expires| Instant::now() >= expires)
+    }
+}
+
+/// Why a session is asked for that is newer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Why {
+    /// The server does not accept the credentials.
+    Refused,
+    /// There was no connection.
+    Unconnected,
+}
+
+/// The sessions of a client.
+#[derive(Clone)]
+pub(crate) struct Sessions(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// How many attempts have ended.
+    ended: watch::Sender<u64>,
+    /// Rung where the keeper has something to do.
+    wake: Notify,
+    /// Whether requests fail in a way that a newer session may mend. Relaxed: it is looked at on its own.
+    troubled: AtomicBool,
+    /// Whether there is a keeper.
+    is_kept: bool,
+}
+
+struct State {
+    session: Option<Arc<Session>>,
+    server: Arc<str>,
+    /// Since when an attempt is under way.
+    running: Option<Instant>,
+    /// No attempt that is asked for begins before.
+    not_before: Instant,
+    wanted: Wanted,
+    /// The name of the plugin that gives the credentials.
+    plugin: Option<String>,
+    /// Why the last attempt failed.
+    problem: Option<Arc<str>>,
+    /// What the server said to credentials that could not be renewed.
+    refused: Option<Arc<str>>,
+}
+
+/// What the next attempt is to do.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Wanted {
+    /// Read the configuration.
+    read: bool,
+    /// Run the plugin, too, whatever its last credentials are worth.
+    plugin: bool,
+}
+
+impl Wanted {
+    fn and(self, other: Self) -> Self {
+        Self { read: self.read || other.read, plugin: self.plugin || other.plugin }
+    }
+}
+
+impl Sessions {
+    /// The session of a configuration that is never read again.
+    pub(crate) fn fixed(found: Configuration, options: &KubeOptions, transport: &Transport) -> Result<Self, String> {
+        let pool = found.endpoint.pool(options, transport)?;
+        let sessions = Self::new(found.endpoint.server(), None, false);
+        sessions.0.state.lock().session = Some(Arc::new(session(1, &found.endpoint, pool, found.headers, None)));
+        Ok(sessions)
+    }
+
+    /// Sessions of a configuration that is read again from its origin. A plugin is run in the background.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be read or used.
+    pub(crate) async fn kept(
+        origin: Origin,
+        options: &KubeOptions,
+        transport: &Transport,
+        reach: &Arc<Reach>,
+    ) -> Result<Self, KubeError> {
+        let mut keeper = Keeper {
+            origin,
+            options: options.clone(),
+            transport: transport.clone(),
+            reach: Arc::clone(reach),
+            reading: None,
+            current: None,
+            issued: None,
+            backoff: Backoff::new(PAUSE_INITIAL, PAUSE_MAX),
+            attempts: 0,
+        };
+        let (found, pool) = keeper.read().await?;
+        let plugin = found.plugin.as_ref().map(|plugin| plugin.name().to_owned());
+        let sessions = Self::new(found.endpoint.server(), plugin, true);
+        if found.plugin.is_none() {
+            let session = Arc::new(session(1, &found.endpoint, pool, found.headers.clone(), None));
+            keeper.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
+            sessions.0.state.lock().session = Some(session);
+        } else {
+            sessions.0.state.lock().wanted = Wanted { read: true, plugin: true };
+        }
+        transport.spawn(keeper.keep(Arc::clone(&sessions.0)));
+        Ok(sessions)
+    }
+
+    fn new(server: Arc<str>, plugin: Option<String>, is_kept: bool) -> Self {
+        let state = State {
+            session: None,
+            server,
+            running: None,
+            not_before: Instant::now(),
+            wanted: Wanted::default(),
+            plugin,
+            problem: None,
+            refused: None,
+        };
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            ended: watch::channel(0).0,
+            wake: Notify::new(),
+            troubled: AtomicBool::new(false),
+            is_kept,
+        }))
+    }
+
+    /// The server's address, for messages.
+    pub(crate) fn server(&self) -> Arc<str> {
+        Arc::clone(&self.0.state.lock().server)
+    }
+
+    /// The session to send with. Credentials that are not there yet, or have expired, are waited for.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn current(&self, deadline: Instant) -> Result<Arc<Session>, String> {
+        let seen = {
+            let mut state = self.0.state.lock();
+            match &state.session {
+                Some(session) if !session.is_expired() => return Ok(Arc::clone(session)),
+                _ => {}
+            }
+            if state.running.is_none() && Instant::now() < state.not_before {
+                return state.usable();
+            }
+            state.wanted = state.wanted.and(Wanted { read: true, plugin: true });
+            *self.0.ended.borrow()
+        };
+        self.0.wake.notify_one();
+        let ended = timeout_at(deadline, self.attempt_after(seen)).await;
+        let state = self.0.state.lock();
+        match ended {
+            Ok(()) => state.usable(),
+            Err(_) => Err(state.problem().unwrap_or_else(|| state.waiting())),
+        }
+    }
+
+    /// The session that came after one that failed; none where there is none after at most one attempt, or where the last
+    /// one was too short ago.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn newer(&self, used: &Session, why: Why, deadline: Instant) -> Option<Arc<Session>> {
+        let newer = |state: &State| state.session.as_ref().filter(|session| session.id != used.id).cloned();
+        let seen = {
+            let mut state = self.0.state.lock();
+            if let Some(session) = newer(&state) {
+                return Some(session);
+            }
+            if !self.want(&mut state, why) {
+                return None;
+            }
+            *self.0.ended.borrow()
+        };
+        timeout_at(deadline, self.attempt_after(seen)).await.ok()?;
+        newer(&self.0.state.lock())
+    }
+
+    /// Says that a request failed, without waiting for what comes of it.
+    pub(crate) fn failed(&self, why: Why) {
+        self.want(&mut self.0.state.lock(), why);
+    }
+
+    /// Asks for an attempt; true where one is under way or begins at once.
+    fn want(&self, state: &mut State, why: Why) -> bool {
+        if !self.0.is_kept {
+            return false;
+        }
+        self.0.troubled.store(true, Ordering::Relaxed);
+        state.wanted = state.wanted.and(Wanted { read: true, plugin: why == Why::Refused });
+        self.0.wake.notify_one();
+        state.running.is_some() || Instant::now() >= state.not_before
+    }
+
+    async fn attempt_after(&self, seen: u64) {
+        let mut ended = self.0.ended.subscribe();
+        // The sender lives in `self`.
+        let _ = ended.wait_for(|ended| *ended > seen).await;
+    }
+
+    /// Notes that a request was served, which ends the trouble.
+    pub(crate) fn served(&self) {
+        if self.0.troubled.load(Ordering::Relaxed) && self.0.troubled.swap(false, Ordering::Relaxed) {
+            let mut state = self.0.state.lock();
+            state.refused = None;
+            state.not_before = state.not_before.min(Instant::now() + CALM);
+        }
+    }
+
+    /// Notes what the server said to credentials that could not be renewed.
+    pub(crate) fn refused(&self, answer: &KubeError) {
+        self.0.state.lock().refused = Some(answer.to_string().into());
+    }
+
+    /// What is wrong with the configuration or the credentials.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let state = self.0.state.lock();
+        let slow = state.running.is_some_and(|since| since.elapsed() >= SLOW);
+        let waits = slow && state.plugin.is_some() && state.session.as_ref().is_none_or(|session| session.is_expired());
+        state.problem().or_else(|| waits.then(|| state.waiting()))
+    }
+}
+
+impl State {
+    /// The session, where the last attempt has not left it without credentials.
+    fn usable(&self) -> Result<Arc<Session>, String> {
+        match &self.session {
+            Some(session) if !session.is_expired() || self.problem.is_none() => Ok(Arc::clone(session)),
+            _ => Err(self.problem().unwrap_or_else(|| self.waiting())),
+        }
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.problem.as_ref().or(self.refused.as_ref()).map(ToString::to_string)
+    }
+
+    fn waiting(&self) -> String {
+        let since = self.running.map(|since| since.elapsed().as_secs()).unwrap_or_default();
+        match &self.plugin {
+            Some(plugin) => {
+                format!("the credential plugin {plugin:?} has been running for {since} s and is waited for")
+            }
+            None => "the credentials are being read".to_owned(),
+        }
+    }
+}
+
+fn session(id: u64, endpoint: &Endpoint, pool: Pool, headers: HeaderMap, expires: Option<Instant>) -> Session {
+    let url = &endpoint.url;
+    let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+    let base = format!("{}://{host}{}", url.scheme_str().unwrap_or("http"), url.path().trim_end_matches('/'));
+    Session { id, server: endpoint.server(), base, pool, headers, expires }
+}
+
+type Reading = JoinHandle<Result<(Configuration, Pool), KubeError>>;
+
+/// Reads the configuration and runs the plugin, for all.
+struct Keeper {
+    origin: Origin,
+    options: KubeOptions,
+    transport: Transport,
+    reach: Arc<Reach>,
+    /// A read that has not ended.
+    reading: Option<Reading>,
+    /// What the current session is made of.
+    current: Option<(Endpoint, HeaderMap, Arc<Session>)>,
+    /// What the plugin gave last.
+    issued: Option<(Plugin, Credentials)>,
+    backoff: Backoff,
+    attempts: u64,
+}
+
+/// What a plugin gave, ready to be used.
+struct Credentials {
+    headers: HeaderMap,
+    certificate: Option<Certified>,
+    expires: Option<Instant>,
+}
+
+impl Keeper {
+    async fn keep(mut self, shared: Arc<Shared>) {
+        let mut looked = Instant::now();
+        // What is tried again for as long as requests fail.
+        let mut again = Wanted::default();
+        loop {
+            let wanted = self.next(&shared, looked, again).await;
+            let asked = wanted != Wanted::default();
+            let troubled = shared.troubled.load(Ordering::Relaxed);
+            again = if asked { again.and(wanted) } else { Wanted::default() };
+            let outcome = self.attempt(wanted, asked || troubled, &shared).await;
+            looked = Instant::now();
+            self.end(outcome, asked, &shared);
+        }
+    }
+
+    /// Waits until there is something to do, and notes that it has begun.
+    async fn next(&mut self, shared: &Shared, looked: Instant, again: Wanted) -> Wanted {
+        loop {
+            let (due, wanted) = {
+                let state = shared.state.lock();
+                let is_troubled = shared.troubled.load(Ordering::Relaxed);
+                let wanted = if is_troubled { state.wanted.and(again) } else { state.wanted };
+                let due = if wanted == Wanted::default() { looked + LOOK } else { state.not_before };
+                (due, wanted)
+            };
+            if Instant::now() >= due {
+                let mut state = shared.state.lock();
+                let wanted = wanted.and(std::mem::take(&mut state.wanted));
+                state.running = Some(Instant::now());
+                return wanted;
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {}
+                () = shared.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Makes a new session where something has changed; none where nothing has.
+    async fn attempt(&mut self, wanted: Wanted, asked: bool, shared: &Shared) -> Result<Option<Arc<Session>>, String> {
+        let (mut found, mut pool) = self.read().await.map_err(|error| error.to_string())?;
+        let mut expires = None;
+        shared.state.lock().plugin = found.plugin.as_ref().map(|plugin| plugin.name().to_owned());
+        if let Some(plugin) = found.plugin.take() {
+            let mut endpoint = found.endpoint.clone();
+            let credentials = self.credentials(plugin, wanted.plugin).await?;
+            expires = credentials.expires;
+            found.headers.extend(credentials.headers.clone());
+            if let Some((certificate, key)) = &credentials.certificate {
+                let place = "the credential plugin's output";
+                endpoint = endpoint.with_client(certificate.clone(), key.clone(), place);
+                let (options, transport) = (self.options.clone(), self.transport.clone());
+                let made = tokio::task::spawn_blocking(move || {
+                    endpoint.pool(&options, &transport).map(|pool| (endpoint, pool))
+                });
+                (found.endpoint, pool) = made.await.map_err(|_| "its output could not be used".to_owned())??;
+            }
+        }
+        let same_endpoint = self.current.as_ref().filter(|(endpoint, ..)| *endpoint == found.endpoint);
+        let same =
+            same_endpoint.filter(|(_, headers, session)| *headers == found.headers && session.expires == expires);
+        if same.is_some() {
+            return Ok(None);
+        }
+        let old = match same_endpoint {
+            // Tokens alone: connections and watches stay where they are.
+            Some((.., session)) => {
+                pool = session.pool.clone();
+                None
+            }
+            None => self.current.as_ref().map(|(.., session)| session.pool.clone()),
+        };
+        if old.is_some() && !asked && !shared.troubled.load(Ordering::Relaxed) {
+            let reached = pool.reach().await;
+            if let Err(error) = reached.as_ref()
+                && !shared.troubled.load(Ordering::Relaxed)
+            {
+                tracing::debug!(%error, origin = %self.origin.in_words(), "what has changed leads to no server yet");
+                pool.close();
+                return Ok(None);
+            }
+        }
+        self.attempts += 1;
+        let session = Arc::new(session(self.attempts + 1, &found.endpoint, pool, found.headers.clone(), expires));
+        let is_first = self.current.is_none();
+        self.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
+        shared.state.lock().session = Some(Arc::clone(&session));
+        if let Some(old) = old {
+            tracing::info!(server = &*session.server, origin = %self.origin.in_words(), "the configuration has changed");
+            old.close();
+        }
+        if !is_first {
+            self.transport.counters.session_changed();
+        }
+        Ok(Some(session))
+    }
+
+    fn end(&mut self, outcome: Result<Option<Arc<Session>>, String>, asked: bool, shared: &Shared) {
+        let mended = {
+            let mut state = shared.state.lock();
+            state.running = None;
+            let changed = matches!(outcome, Ok(Some(_)));
+            match outcome {
+                Ok(session) => {
+                    if let Some(session) = &session {
+                        (state.server, state.refused) = (Arc::clone(&session.server), None);
+                    }
+                    state.problem = None;
+                }
+                Err(problem) => {
+                    self.transport.counters.session_failed();
+                    if state.problem.as_deref() != Some(&problem) {
+                        tracing::warn!(problem, "the credentials cannot be renewed, larder goes on with what it has");
+                    }
+                    state.problem = Some(problem.into());
+                    let unusable = state.session.as_ref().is_none_or(|session| session.is_expired());
+                    if unusable {
+                        state.wanted = Wanted { read: true, plugin: true };
+                    }
+                }
+            }
+            if !shared.troubled.load(Ordering::Relaxed) && state.problem.is_none() {
+                self.backoff.reset();
+            }
+            if asked {
+                state.not_before = Instant::now() + self.backoff.pause();
+            }
+            changed
+        };
+        shared.ended.send_modify(|ended| *ended += 1);
+        if mended {
+            self.reach.mended();
+        }
+    }
+
+    /// The configuration, with connections that are not opened yet.
+    async fn read(&mut self) -> Result<(Configuration, Pool), KubeError> {
+        self.transport.counters.session_read();
+        let reading = self.reading.get_or_insert_with(|| {
+            let (origin, options, transport) = (self.origin.clone(), self.options.clone(), self.transport.clone());
+            tokio::task::spawn_blocking(move || {
+                let found = origin.read(&options)?;
+                let pool = found.endpoint.pool(&options, &transport).map_err(|problem| origin.config(&problem))?;
+                Ok((found, pool))
+            })
+        });
+        let ended = tokio::time::timeout(READ, reading).await;
+        match ended {
+            Ok(read) => {
+                self.reading = None;
+                read.unwrap_or_else(|_| Err(self.origin.config("reading it failed")))
+            }
+            Err(_) => Err(self.origin.config(&format!("reading it and its files has not ended within {READ:?}"))),
+        }
+    }
+
+    /// What the plugin gives, or gave: it is run where nothing that it gave is left to use.
+    async fn credentials(&mut self, plugin: Plugin, anew: bool) -> Result<&Credentials, String> {
+        let is_expired = |credentials: &Credentials| credentials.expires.is_some_and(|at| Instant::now() >= at);
+        let keep = matches!(&self.issued, Some((of, held)) if *of == plugin && !anew && !is_expired(held));
+        if !keep {
+            self.transport.counters.plugin_run();
+            let issued = plugin.run(self.options.plugin_deadline).await?;
+            let credentials =
+                usable(issued).map_err(|problem| format!("the credential plugin {:?}: {problem}", plugin.name()))?;
+            self.issued = Some((plugin, credentials));
+        }
+        self.issued.as_ref().map(|(_, credentials)| credentials).ok_or_else(|| "no credentials".to_owned())
+    }
+}
+
+fn usable(issued: Issued) -> Result<Credentials, &'static str> {
+    let mut headers = HeaderMap::new();
+    if let Some(token) = &issued.token {
+        headers.insert(AUTHORIZATION, bearer(token)?);
+    }
+    let expires = issued.expires_at.map(|at| {
+        let clock = MonotonicClock::new();
+        let left = at.as_nanosecond() - clock.wall_time(clock.now());
+        Instant::now()
+            + Duration::from_nanos(u64::try_from(left.max(0)).unwrap_or(u64::MAX)).min(Duration::from_hours(24 * 365))
+    });
+    Ok(Credentials { headers, certificate: issued.certificate, expires })
+}

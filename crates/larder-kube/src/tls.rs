@@ -1,0 +1,283 @@
+//! TLS to an API server, from the certificates and keys that a configuration names.
+//!
+//! # Guarantees
+//!
+//! - *As Go*: the server's certificate is verified against the authorities of the configuration alone, or against the
+//!   system's where it names none. A certificate that stands among the authorities is accepted itself, which webpki refuses
+//!   where it is marked as an authority; its names and times are checked as any other's.
+//! - *Told at the start*: a certificate or key that rustls cannot use is refused with its place and the remedy.
+//!
+//! # Differs from client-go
+//!
+//! RSA keys have at least 2048 bits, and there is no P-521: ring has neither.
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, verify_server_name};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, alg_id};
+use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::io;
+use std::sync::Arc;
+
+/// The shortest RSA key that ring takes, in bytes.
+const RSA_BYTES: usize = 2048 / 8;
+
+const KEYS: &str = "larder takes RSA keys of at least 2048 bits and keys of the curves P-256, P-384 and Ed25519";
+
+/// What certificates and keys to use; the texts say where they came from.
+pub(crate) struct Identity<'a> {
+    /// PEM of the authorities, and where it stands; none for the system's.
+    pub(crate) authorities: Option<(&'a [u8], &'a str)>,
+    /// PEM of the client's certificate and of its key, and where each stands.
+    pub(crate) client: Option<[(&'a [u8], &'a str); 2]>,
+    pub(crate) skip_verify: bool,
+}
+
+/// The configuration of a client, without protocols in it.
+///
+/// # Errors
+///
+/// What cannot be used, where it stands, and what to do.
+pub(crate) fn config(identity: &Identity<'_>) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("TLS cannot be set up: {error}"))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier(identity, &provider)?);
+    match &identity.client {
+        None => Ok(builder.with_no_client_auth()),
+        Some([certificate, key]) => {
+            let certified = Arc::new(certified(*certificate, *key, &provider)?);
+            // Without a look into the certificate, which rustls has only for version 3.
+            Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
+        }
+    }
+}
+
+fn certified(
+    (certificate, of_certificate): (&[u8], &str),
+    (key, of_key): (&[u8], &str),
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, String> {
+    let chain = certificates(certificate);
+    if chain.is_empty() {
+        return Err(format!("the client certificate of {of_certificate} is not a certificate in PEM; write one there"));
+    }
+    let bad = |problem: &str| format!("the client key of {of_key} {problem}; {KEYS}, in PEM and without a password");
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| bad("is not a private key in PEM"))?;
+    let key = provider.key_provider.load_private_key(key).map_err(|_| bad("cannot be used"))?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Err(Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => Err(format!(
+            "the client certificate of {of_certificate} does not belong to the client key of {of_key}; \
+             give the two that were issued together"
+        )),
+        // A certificate of version 1 cannot be compared: the server says whether the two belong together.
+        Ok(()) | Err(_) => Ok(certified),
+    }
+}
+
+/// The certificates of some PEM, other blocks apart.
+fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect()
+}
+
+fn verifier(identity: &Identity<'_>, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
+    if identity.skip_verify {
+        return Ok(Arc::new(Anyone(Arc::clone(provider))));
+    }
+    let mut roots = RootCertStore::empty();
+    let pinned = match identity.authorities {
+        None => {
+            let system = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(system.certs);
+            if roots.is_empty() {
+                return Err(
+                    "no certificate authority is named, and this machine has none: set certificate-authority".into()
+                );
+            }
+            Vec::new()
+        }
+        Some((pem, place)) => {
+            let listed = certificates(pem);
+            roots.add_parsable_certificates(listed.iter().cloned());
+            if roots.is_empty() {
+                return Err(format!(
+                    "the certificate authority of {place} is not a certificate in PEM; write one there"
+                ));
+            }
+            if !roots.roots.iter().any(|root| can_verify(&root.subject_public_key_info, provider)) {
+                return Err(format!(
+                    "the certificate authority of {place} has a key that cannot be used; {KEYS}: issue the authority anew"
+                ));
+            }
+            listed
+        }
+    };
+    let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|error| format!("the certificate authorities cannot be used: {error}"))?;
+    Ok(Arc::new(Pinning { webpki, pinned }))
+}
+
+/// Whether signatures of a key can be verified; it is the content of a `SubjectPublicKeyInfo`.
+fn can_verify(key: &[u8], provider: &CryptoProvider) -> bool {
+    // A SEQUENCE, whose length takes one byte, and in it the algorithm.
+    let algorithm = match key {
+        [0x30, length, rest @ ..] => rest.get(..usize::from(*length)).unwrap_or_default(),
+        _ => return true,
+    };
+    let known = provider.signature_verification_algorithms.all.iter();
+    let is_known = known.map(|known| known.public_key_alg_id()).any(|known| known.as_ref() == algorithm);
+    is_known && (algorithm != alg_id::RSA_ENCRYPTION.as_ref() || key.len() > RSA_BYTES)
+}
+
+/// What webpki verifies, and the authorities themselves.
+#[derive(Debug)]
+struct Pinning {
+    webpki: Arc<WebPkiServerVerifier>,
+    pinned: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Pinning {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.webpki.verify_server_cert(certificate, intermediates, name, ocsp, now) {
+            // webpki looks at this after the times of the certificate, and before anything else.
+            Err(error) if is_authority(&error) && self.pinned.contains(certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.webpki.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.webpki.supported_verify_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        self.webpki.requires_raw_public_keys()
+    }
+
+    fn root_hint_subjects(&self) -> Option<&[rustls::DistinguishedName]> {
+        self.webpki.root_hint_subjects()
+    }
+}
+
+/// Whether a certificate was refused because it is marked as an authority.
+fn is_authority(error: &Error) -> bool {
+    matches!(error, Error::InvalidCertificate(CertificateError::Other(other))
+        if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)))
+}
+
+/// For `insecure-skip-tls-verify`.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    // Whoever is accepted without a look at the certificate may have any key, also one that rustls cannot read.
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> Option<&[rustls::DistinguishedName]> {
+        None
+    }
+}
+
+/// A failure to speak TLS; in plain words where the server's certificate was refused.
+pub(crate) fn in_words(error: io::Error) -> io::Error {
+    let refused = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).and_then(refusal);
+    refused.map_or(error, io::Error::other)
+}
+
+fn refusal(error: &Error) -> Option<String> {
+    let Error::InvalidCertificate(error) = error else { return None };
+    Some(match error {
+        // An authority that was made anew often has the name of the old one.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the server's certificate was not issued by the certificate authority of the configuration".to_owned()
+        }
+        CertificateError::Other(other) if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)) => {
+            "the server's certificate is a certificate authority's own: issue one for the server, or name this very \
+             certificate as the certificate-authority"
+                .to_owned()
+        }
+        CertificateError::Other(other)
+            if matches!(other.0.downcast_ref(), Some(webpki::Error::UnsupportedCertVersion)) =>
+        {
+            "the server's certificate is not of X.509 version 3: issue one that is".to_owned()
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            format!("the server's certificate is signed in a way that cannot be verified; {KEYS}: issue it anew")
+        }
+        other => format!("the server's certificate is refused: {other}"),
+    })
+}
+
+#[cfg(test)]
+mod tests;
