@@ -167,7 +167,7 @@ impl Sessions {
             keeper.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
             sessions.0.state.lock().session = Some(session);
         } else {
-            sessions.0.state.lock().wanted = Wanted { read: true, plugin: true };
+            sessions.0.state.lock().wanted.read = true;
         }
         transport.spawn(keeper.keep(Arc::clone(&sessions.0)));
         Ok(sessions)
@@ -215,7 +215,10 @@ impl Sessions {
             if state.running.is_none() && Instant::now() < state.not_before {
                 return state.usable();
             }
-            state.wanted = state.wanted.and(Wanted { read: true, plugin: true });
+            if state.running.is_none() {
+                // A plugin without credentials that last is run by any attempt.
+                state.wanted.read = true;
+            }
             *self.0.ended.borrow()
         };
         self.0.wake.notify_one();
@@ -455,6 +458,8 @@ impl Keeper {
                 Ok(session) => {
                     if let Some(session) = &session {
                         (state.server, state.refused) = (Arc::clone(&session.server), None);
+                        // Whoever failed with the session before has this one.
+                        state.wanted = Wanted::default();
                     }
                     state.problem = None;
                 }
@@ -466,7 +471,7 @@ impl Keeper {
                     state.problem = Some(problem.into());
                     let unusable = state.session.as_ref().is_none_or(|session| session.is_expired());
                     if unusable {
-                        state.wanted = Wanted { read: true, plugin: true };
+                        state.wanted.read = true;
                     }
                 }
             }

@@ -373,3 +373,43 @@ async fn callers_wait_for_a_token_that_is_not_read_until_their_own_deadlines() {
     renewal.write_token().await;
     until_read(&renewal.client).await;
 }
+
+/// Both before there are any credentials and after a 401: a plugin prints what a pipe brings.
+#[tokio::test]
+async fn a_plugin_is_run_once_for_all_who_wait() {
+    let world = World::new();
+    let server = world.server(6443).await;
+    let pipe = world.path("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [pipe],
+        "interactiveMode": "Never"});
+    world.configure(6443, &server, &json!({"exec": exec}));
+    let client = world.client().await;
+    let print = |token: &str| {
+        let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": {"token": token}});
+        let pipe = pipe.clone();
+        tokio::task::spawn_blocking(move || std::fs::write(pipe, credential.to_string()))
+    };
+    let mut old = String::new();
+    for runs in 1..=2 {
+        server.expire_token(&old);
+        server.clear_requests();
+        let callers = (0..20).map(|_| read(&client, "tls"));
+        let waiting = futures_util::future::join_all(callers);
+        old = server.add_user(User::admin());
+        let refused = || server.requests().iter().filter(|request| request.status == Some(401)).count();
+        let printed = async {
+            crate::server::until(|| client.stats().plugin_runs == runs && (runs == 1 || refused() == 20)).await;
+            print(&old).await.unwrap().unwrap();
+        };
+        let (read, ()) = tokio::join!(waiting, printed);
+        assert!(read.iter().all(Result::is_ok), "{read:?}");
+        assert_eq!(client.stats().plugin_runs, runs);
+        // None follows.
+        tokio::time::pause();
+        sleep(Duration::from_mins(1)).await;
+        tokio::time::resume();
+        assert_eq!(client.stats().plugin_runs, runs);
+    }
+}
