@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use larder_clock::MonotonicClock;
 use larder_kube::{Kind, KubeError, KubeObject};
 use larder_objects::references::Secrets;
-use larder_objects::{Fetch, FetchError, NodeTtl, ObjectKey, PodObjects, ReadKind, TtlStore};
+use larder_objects::{Fetch, FetchError, NodeTtl, ObjectKey, PodObjects, ReadKind, Source, TtlStore};
 use std::future::{Ready, ready};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -32,6 +32,10 @@ impl FetchError for Unreadable {
     fn is_not_found(&self) -> bool {
         false
     }
+
+    fn class(&self) -> &'static str {
+        "failed"
+    }
 }
 
 impl Fetch for EmptySecrets {
@@ -44,6 +48,10 @@ impl Fetch for EmptySecrets {
         let metadata = format!(r#"{{"name":"{name}","namespace":"{namespace}","resourceVersion":"1"}}"#);
         let json = format!(r#"{{"kind":"Secret","apiVersion":"v1","metadata":{metadata}}}"#);
         ready(KubeObject::from_json(Kind::Secret, json.as_bytes()).map(Arc::new).map_err(Unreadable::from))
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::backoff::Backoff;
 use crate::client::{KubeClient, segment};
 use crate::error::{DecodeProblem, KubeError, Target};
 use crate::object::{KubeObject, ObjectKind};
-use larder_objects::{Fetch, ObjectKey, ReadKind};
+use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -89,6 +89,10 @@ impl Fetch for KubeFetch {
     ) -> impl Future<Output = Result<Arc<KubeObject>, KubeError>> + Send + 'static {
         let (this, key) = (self.clone(), key.clone());
         async move { this.read(&key, read).await.map(Arc::new) }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::ManifestError;
 use crate::source::ManifestReader;
 use larder_kube::{KubeObject, ObjectKind};
-use larder_objects::{Fetch, ObjectKey, ReadKind};
+use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
 use std::sync::Arc;
 
 /// Reads of Secrets, or of ConfigMaps, from [`ManifestReader::fetcher`]. A read is a look into a map: it is answered at
@@ -56,5 +56,9 @@ impl Fetch for ManifestFetch {
         _: ReadKind,
     ) -> impl Future<Output = Result<Arc<KubeObject>, ManifestError>> + Send + 'static {
         std::future::ready(self.read(key))
+    }
+
+    fn source(&self, _: ReadKind) -> Source {
+        Source::Manifest
     }
 }

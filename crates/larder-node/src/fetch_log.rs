@@ -12,7 +12,7 @@
 
 use larder_clock::{Clock, Timestamp};
 use larder_kube::KubeObject;
-use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectNamespace};
+use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectNamespace, Source};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
@@ -308,6 +308,10 @@ where
             result
         }
     }
+
+    fn source(&self, read: ReadKind) -> Source {
+        self.fetch.source(read)
+    }
 }
 
 #[cfg(test)]
@@ -325,6 +329,10 @@ mod tests {
     impl FetchError for Broken {
         fn is_not_found(&self) -> bool {
             false
+        }
+
+        fn class(&self) -> &'static str {
+            "failed"
         }
     }
 

@@ -374,13 +374,11 @@ where
             result = self.accept_older(key, deadline, result).await;
         }
         match result {
-            Ok(mut read) => {
-                read.freshness = self.labelled(read.freshness);
+            Ok(read) => {
                 self.remember(key, Some(&read.object), read.freshness);
                 Ok(self.answer(key, read, began, was_held))
             }
             Err(GetError::NotFound { freshness, .. }) => {
-                let freshness = self.labelled(freshness);
                 self.remember(key, None, freshness);
                 Err(self.not_found(key, freshness))
             }
@@ -493,10 +491,6 @@ where
         let why = (!freshness.is_fresh()).then(|| failure.why.to_string());
         let outcome = if freshness.is_fresh() { Outcome::Held } else { outcome };
         Ok(Answer { object, freshness, outcome, why })
-    }
-
-    fn labelled(&self, freshness: Freshness) -> Freshness {
-        self.source.map_or(freshness, |source| freshness.with_source(source))
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {

@@ -4,7 +4,9 @@ use crate::fetch_log::SourceError;
 use futures_util::future::Either;
 use larder_kube::{KubeError, KubeFetch, KubeObject, KubeReflect, KubeReflector};
 use larder_manifests::{ManifestError, ManifestFetch};
-use larder_objects::{Fetch, FetchError, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+use larder_objects::{
+    Fetch, FetchError, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Source,
+};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +104,13 @@ impl Fetch for ObjectSource {
                 Either::Left(fetch) => fetch.await.map_err(ObjectSourceError::Kube),
                 Either::Right(fetch) => fetch.await.map_err(ObjectSourceError::Manifests),
             }
+        }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        match self {
+            Self::Kube(fetch) => fetch.source(read),
+            Self::Manifests(fetch) => fetch.source(read),
         }
     }
 }

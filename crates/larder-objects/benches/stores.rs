@@ -35,6 +35,10 @@ impl Object for Secret {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +48,10 @@ struct Absent;
 impl FetchError for Absent {
     fn is_not_found(&self) -> bool {
         true
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 

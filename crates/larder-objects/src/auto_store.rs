@@ -110,6 +110,9 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -117,6 +120,9 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// # impl larder_objects::FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 ///

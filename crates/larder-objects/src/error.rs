@@ -15,6 +15,9 @@ use std::sync::Arc;
 ///     fn is_not_found(&self) -> bool {
 ///         false
 ///     }
+///     fn class(&self) -> &'static str {
+///         "failed"
+///     }
 /// }
 /// let error: GetError<Unavailable> = GetError::NotRegistered { key: ObjectKey::new("shop", "db") };
 /// assert!(error.is_not_registered() && !error.is_not_found());

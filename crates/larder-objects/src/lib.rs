@@ -48,6 +48,9 @@
 //!     fn uid(&self) -> &str {
 //!         ""
 //!     }
+//!     fn is_immutable(&self) -> bool {
+//!         false
+//!     }
 //! }
 //!
 //! #[derive(Debug, thiserror::Error)]
@@ -56,6 +59,9 @@
 //! impl FetchError for NotFound {
 //!     fn is_not_found(&self) -> bool {
 //!         true
+//!     }
+//!     fn class(&self) -> &'static str {
+//!         "failed"
 //!     }
 //! }
 //!

@@ -18,6 +18,9 @@ use std::sync::Arc;
 ///     fn uid(&self) -> &str {
 ///         ""
 ///     }
+///     fn is_immutable(&self) -> bool {
+///         false
+///     }
 /// }
 /// assert!(!ConfigMap { resource_version: "1".into() }.is_immutable());
 /// ```
@@ -30,17 +33,16 @@ pub trait Object: Send + Sync + 'static {
     fn uid(&self) -> &str;
 
     /// Whether the object's contents can no longer change (`immutable: true`).
-    fn is_immutable(&self) -> bool {
-        false
-    }
+    fn is_immutable(&self) -> bool;
 }
 
 /// How current a read of the source has to be.
 ///
 /// ```
-/// use larder_objects::ReadKind;
+/// use larder_objects::{ReadKind, Source};
 /// assert_eq!(ReadKind::Consistent.resource_version(), None);
 /// assert_eq!(ReadKind::ApiServerCache.resource_version(), Some("0"));
+/// assert_eq!(ReadKind::ApiServerCache.source(), Source::ApiServerCache);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadKind {
@@ -56,6 +58,14 @@ impl ReadKind {
         match self {
             Self::Consistent => None,
             Self::ApiServerCache => Some("0"),
+        }
+    }
+
+    /// What such a read of the API server confirms an object by.
+    pub const fn source(self) -> Source {
+        match self {
+            Self::Consistent => Source::LiveRead,
+            Self::ApiServerCache => Source::ApiServerCache,
         }
     }
 }
@@ -90,9 +100,7 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
     fn is_not_found(&self) -> bool;
 
     /// A short name for the kind of failure, from a fixed set: it labels stale answers and metrics.
-    fn class(&self) -> &'static str {
-        "failed"
-    }
+    fn class(&self) -> &'static str;
 }
 
 /// Reads one object from where the truth is.
@@ -109,6 +117,9 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
 ///     fn uid(&self) -> &str {
 ///         ""
 ///     }
+///     fn is_immutable(&self) -> bool {
+///         false
+///     }
 /// }
 /// #[derive(Debug, thiserror::Error)]
 /// #[error("the API server does not answer")]
@@ -116,6 +127,9 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
 /// impl FetchError for Unavailable {
 ///     fn is_not_found(&self) -> bool {
 ///         false
+///     }
+///     fn class(&self) -> &'static str {
+///         "failed"
 ///     }
 /// }
 ///
@@ -132,6 +146,9 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
 ///     ) -> impl Future<Output = Result<Arc<Secret>, Unavailable>> + Send + 'static {
 ///         let (down, request) = (self.down, format!("{key}?resourceVersion={:?}", read.resource_version()));
 ///         async move { if down { Err(Unavailable) } else { Ok(Arc::new(Secret(request))) } }
+///     }
+///     fn source(&self, read: ReadKind) -> Source {
+///         read.source()
 ///     }
 /// }
 /// assert_eq!(ApiServer { down: false }.source(ReadKind::Consistent), Source::LiveRead);
@@ -150,13 +167,9 @@ pub trait Fetch: Send + Sync + 'static {
         read: ReadKind,
     ) -> impl Future<Output = Result<Arc<Self::Object>, Self::Error>> + Send + 'static;
 
-    /// What a fetch of that kind confirms an object by, for the answer's freshness.
-    fn source(&self, read: ReadKind) -> Source {
-        match read {
-            ReadKind::Consistent => Source::LiveRead,
-            ReadKind::ApiServerCache => Source::ApiServerCache,
-        }
-    }
+    /// What a fetch of that kind confirms an object by, for the answer's freshness: [`ReadKind::source`] if the API server
+    /// is read.
+    fn source(&self, read: ReadKind) -> Source;
 }
 
 /// A [`Fetch`] that is a function, as [`fetch_fn`] makes it.
@@ -170,7 +183,7 @@ pub struct FetchFn<F> {
     fetch: F,
 }
 
-/// Fetches with a function of the key and of how current the read has to be.
+/// Fetches from the API server with a function of the key and of how current the read has to be.
 ///
 /// The [crate's example](crate#example) fetches with one.
 pub const fn fetch_fn<F, R, O, E>(fetch: F) -> FetchFn<F>
@@ -193,6 +206,10 @@ where
 
     fn fetch(&self, key: &ObjectKey, read: ReadKind) -> impl Future<Output = Result<Arc<O>, E>> + Send + 'static {
         (self.fetch)(key, read)
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 
@@ -229,6 +246,10 @@ mod tests {
         fn uid(&self) -> &'static str {
             ""
         }
+
+        fn is_immutable(&self) -> bool {
+            false
+        }
     }
 
     #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -238,6 +259,10 @@ mod tests {
     impl FetchError for Absent {
         fn is_not_found(&self) -> bool {
             true
+        }
+
+        fn class(&self) -> &'static str {
+            "failed"
         }
     }
 
@@ -267,11 +292,6 @@ mod tests {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => panic!("it is ready at once"),
         }
-    }
-
-    #[test]
-    fn what_an_object_need_not_say() {
-        assert_eq!((Plain.uid(), Plain.is_immutable(), Absent.class()), ("", false, "failed"));
     }
 
     #[test]

@@ -63,6 +63,9 @@ const SHARD_SHIFT: u32 = 40;
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -70,6 +73,9 @@ const SHARD_SHIFT: u32 = 40;
 /// # impl larder_objects::FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 /// # let server = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });

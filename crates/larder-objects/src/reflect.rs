@@ -32,6 +32,9 @@ use std::time::Duration;
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -39,6 +42,9 @@ use std::time::Duration;
 /// # impl FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 /// /// A source in which every object is there, and never changes.
@@ -184,6 +190,9 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -191,6 +200,9 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// # impl FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 ///
@@ -352,6 +364,9 @@ impl<O, E: fmt::Debug> fmt::Debug for NamespaceEvent<O, E> {
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -359,6 +374,9 @@ impl<O, E: fmt::Debug> fmt::Debug for NamespaceEvent<O, E> {
 /// # impl FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 /// let (sink, events) = NamespaceSink::<Secret, Unavailable>::channel();

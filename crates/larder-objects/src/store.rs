@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -34,6 +37,9 @@ use std::sync::Arc;
 /// # impl larder_objects::FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 /// # let server = larder_objects::fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });

@@ -178,6 +178,9 @@ impl Rules for WatchAll {
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -185,6 +188,9 @@ impl Rules for WatchAll {
 /// # impl larder_objects::FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "failed"
 /// #     }
 /// # }
 ///

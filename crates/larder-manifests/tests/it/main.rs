@@ -77,6 +77,7 @@ async fn pods_secrets_and_config_maps_follow_the_files() {
     assert!(matches!(changes.next().await, Some(Change::Resync(all)) if all.len() == 1 && all[0].name() == "web"));
 
     let fetcher = reader.fetcher(ObjectKind::Secret);
+    assert_eq!(fetcher.source(ReadKind::Consistent), Source::Manifest);
     let key = ObjectKey::new("default", "tls");
     let first = fetcher.fetch(&key, ReadKind::Consistent).await.unwrap();
     assert!(std::str::from_utf8(first.json()).unwrap().contains("b25l"));

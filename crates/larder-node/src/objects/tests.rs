@@ -154,6 +154,10 @@ impl Fetch for FetchFrom {
             }
         }
     }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
+    }
 }
 
 fn object(key: &ObjectKey, version: u64) -> KubeObject {

@@ -12,6 +12,10 @@ impl Object for Doc {
     fn uid(&self) -> &str {
         self.1
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 #[test]

@@ -18,6 +18,10 @@ impl Object for Secret {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,10 @@ struct Unavailable;
 impl FetchError for Unavailable {
     fn is_not_found(&self) -> bool {
         false
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 

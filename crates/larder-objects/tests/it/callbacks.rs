@@ -114,6 +114,10 @@ impl FetchError for Failure {
     fn is_not_found(&self) -> bool {
         self.not_found
     }
+
+    fn class(&self) -> &'static str {
+        "failed"
+    }
 }
 
 impl Wake for CallsBack {
@@ -180,6 +184,10 @@ impl Fetch for Source {
 
     fn fetch(&self, _: &ObjectKey, _: ReadKind) -> impl Future<Output = Result<Arc<Thing>, Failure>> + Send + 'static {
         Fetching { source: self.clone(), _drop: self.drop_later() }
+    }
+
+    fn source(&self, read: ReadKind) -> larder_objects::Source {
+        read.source()
     }
 }
 

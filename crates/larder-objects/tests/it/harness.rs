@@ -4,7 +4,7 @@ use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     Fetch, FetchError, Freshness, GetError, Object, ObjectKey, ObjectTtl, PodIdentity, PodObjects, Read, ReadKind,
-    Reference, References, Store, Ttl, TtlStore,
+    Reference, References, Source, Store, Ttl, TtlStore,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -25,6 +25,10 @@ impl Object for Thing {
 
     fn uid(&self) -> &'static str {
         ""
+    }
+
+    fn is_immutable(&self) -> bool {
+        false
     }
 }
 
@@ -156,6 +160,10 @@ impl Fetch for Server {
         let outcome = state.at_once.clone();
         state.fetches.push(Fetching { key: key.clone(), read, outcome, waker: None, state: FetchState::Open });
         OpenFetch { server: self.clone(), id: state.fetches.len() - 1 }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

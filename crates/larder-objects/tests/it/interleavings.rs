@@ -8,7 +8,7 @@ mod watching;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     DefaultTtl, Fetch, FetchError, GetError, Object, ObjectKey, PodIdentity, PodObjects, Read, ReadKind, Reference,
-    References, Store, TtlStore,
+    References, Source, Store, TtlStore,
 };
 use shuttle::future::{block_on, yield_now};
 use shuttle::thread;
@@ -42,6 +42,10 @@ impl Object for Thing {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +59,10 @@ enum Failure {
 impl FetchError for Failure {
     fn is_not_found(&self) -> bool {
         *self == Self::NotFound
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 
@@ -119,6 +127,10 @@ impl Fetch for Server {
             drop(open);
             state.map(|version| Arc::new(Thing { version, text: version.to_string() }))
         }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

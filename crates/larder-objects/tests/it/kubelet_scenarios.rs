@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::{
 };
 use larder_clock::{Clock, MonotonicClock, Timestamp, VirtualClock};
 use larder_objects::{
-    DefaultTtl, Fetch, FetchError, NodeTtl, Object, ObjectKey, ObjectTtl, PodObjects, ReadKind, References, Store, Ttl,
-    TtlStore, references::Secrets,
+    DefaultTtl, Fetch, FetchError, NodeTtl, Object, ObjectKey, ObjectTtl, PodObjects, ReadKind, References, Source,
+    Store, Ttl, TtlStore, references::Secrets,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,6 +29,10 @@ impl Object for Secret {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -42,6 +46,10 @@ enum ReadError {
 impl FetchError for ReadError {
     fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound)
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 
@@ -82,6 +90,10 @@ impl Fetch for Server {
             state.1 += 1;
             state.0.map(|version| Arc::new(Secret { version }))
         }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

@@ -240,6 +240,10 @@ impl Fetch for Source {
         state.fetches.push(Fetching { key: key.clone(), read, outcome, waker: None, open: true });
         OpenFetch { source: self.clone(), id: state.fetches.len() - 1 }
     }
+
+    fn source(&self, read: ReadKind) -> larder_objects::Source {
+        read.source()
+    }
 }
 
 struct OpenFetch {

@@ -40,6 +40,10 @@ impl Object for Doc {
     fn uid(&self) -> &'static str {
         "u"
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 fn doc(state: u64) -> Arc<Doc> {
@@ -65,6 +69,10 @@ impl Fetch for Source {
     fn fetch(&self, key: &ObjectKey, _: ReadKind) -> impl Future<Output = Result<Arc<Doc>, Failure>> + Send + 'static {
         let state = self.served.lock().unwrap().get(key.name()).and_then(|served| served.state);
         std::future::ready(state.map(doc).ok_or(Failure::NotFound))
+    }
+
+    fn source(&self, read: ReadKind) -> By {
+        read.source()
     }
 }
 

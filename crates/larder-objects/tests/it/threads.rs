@@ -2,8 +2,8 @@
 
 use larder_clock::MonotonicClock;
 use larder_objects::{
-    DefaultTtl, Fetch, FetchError, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References, Store,
-    TtlStore,
+    DefaultTtl, Fetch, FetchError, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References, Source,
+    Store, TtlStore,
 };
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +26,10 @@ impl Object for Thing {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 impl Drop for Thing {
@@ -41,6 +45,10 @@ struct Absent;
 impl FetchError for Absent {
     fn is_not_found(&self) -> bool {
         true
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 
@@ -66,6 +74,10 @@ impl Fetch for Server {
             alive.fetch_add(1, Ordering::SeqCst);
             Ok(Arc::new(Thing { version, text: version.to_string(), alive }))
         }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 
@@ -154,6 +166,10 @@ impl Fetch for Silent {
 
     fn fetch(&self, _: &ObjectKey, _: ReadKind) -> impl Future<Output = Result<Arc<Thing>, Absent>> + Send + 'static {
         std::future::pending()
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

@@ -501,6 +501,10 @@ impl Object for Tracked {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 /// An object that, as it is dropped, looks for something in the store that held it.
@@ -527,6 +531,10 @@ impl Object for Curious {
 
     fn uid(&self) -> &'static str {
         ""
+    }
+
+    fn is_immutable(&self) -> bool {
+        false
     }
 }
 

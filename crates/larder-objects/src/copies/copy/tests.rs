@@ -13,6 +13,10 @@ impl Object for Doc {
     fn uid(&self) -> &str {
         self.1
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +30,10 @@ pub(in crate::copies) enum Failure {
 impl crate::FetchError for Failure {
     fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound)
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 

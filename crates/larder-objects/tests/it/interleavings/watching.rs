@@ -4,7 +4,7 @@ use super::{DEPTH, Failure, SCHEDULES};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, Fetch, GetError, Kept, NamespaceSink, Object, ObjectKey, Read, ReadKind,
-    Reflect, ReflectNamespace, ReflectorSink, Store, WatchOptions, WatchStore,
+    Reflect, ReflectNamespace, ReflectorSink, Source, Store, WatchOptions, WatchStore,
 };
 use shuttle::future::{block_on, yield_now};
 use shuttle::thread;
@@ -102,6 +102,10 @@ impl Fetch for Server {
             yield_now().await;
             Ok(object)
         }
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The API server of a trace.
 
-use larder_objects::{Fetch, FetchError, Object, ObjectKey, ReadKind};
+use larder_objects::{Fetch, FetchError, Object, ObjectKey, ReadKind, Source};
 use std::collections::HashMap;
 use std::future::{Future, Ready, ready};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +31,10 @@ impl Object for Stored {
     fn uid(&self) -> &'static str {
         ""
     }
+
+    fn is_immutable(&self) -> bool {
+        false
+    }
 }
 
 /// The HTTP status of a failed read.
@@ -45,6 +49,10 @@ impl Status {
 impl FetchError for Status {
     fn is_not_found(&self) -> bool {
         self.0 == Self::NOT_FOUND.0
+    }
+
+    fn class(&self) -> &'static str {
+        "failed"
     }
 }
 
@@ -124,5 +132,9 @@ impl Fetch for ApiServer {
     ) -> impl Future<Output = Result<Arc<Stored>, Status>> + Send + 'static {
         let answered: Ready<_> = ready(self.read(key, read));
         answered
+    }
+
+    fn source(&self, read: ReadKind) -> Source {
+        read.source()
     }
 }
