@@ -104,14 +104,13 @@ fn tokio() -> tokio::runtime::Runtime {
 
 /// The daemon's settings.
 fn options() -> PlegOptions {
-    PlegOptions {
-        independent_pods: true,
-        keep_unchanged: true,
-        keep_last_status: true,
-        inspection_concurrency: NonZeroUsize::new(AT_ONCE as usize).expect("not zero"),
-        inspection_deadline: Some(Duration::from_secs(10)),
-        ..PlegOptions::default()
-    }
+    let mut options = PlegOptions::default();
+    options.independent_pods = true;
+    options.keep_unchanged = true;
+    options.keep_last_status = true;
+    options.inspection_concurrency = NonZeroUsize::new(AT_ONCE as usize).expect("not zero");
+    options.inspection_deadline = Some(Duration::from_secs(10));
+    options
 }
 
 /// What this thread has worked.

@@ -12,10 +12,12 @@ use std::time::Duration;
 /// use larder_cri::CriOptions;
 /// use std::time::Duration;
 ///
-/// let options = CriOptions { list_timeout: Duration::from_secs(120), ..CriOptions::default() };
+/// let mut options = CriOptions::default();
+/// options.list_timeout = Duration::from_secs(120);
 /// options.validate().unwrap();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CriOptions {
     /// How long making a connection may take. Default 5 s.
     pub connect_timeout: Duration,
@@ -50,8 +52,9 @@ impl CriOptions {
     ///
     /// ```
     /// # use larder_cri::CriOptions;
-    /// let none = CriOptions { max_message_bytes: 0, ..CriOptions::default() };
-    /// assert!(none.validate().unwrap_err().to_string().starts_with("max_message_bytes: "));
+    /// let mut options = CriOptions::default();
+    /// options.max_message_bytes = 0;
+    /// assert!(options.validate().unwrap_err().to_string().starts_with("max_message_bytes: "));
     /// ```
     pub fn validate(&self) -> Result<(), CriError> {
         let timeouts = [

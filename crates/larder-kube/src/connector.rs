@@ -39,7 +39,8 @@ use tower::ServiceExt;
 ///     }
 /// }
 ///
-/// let options = KubeOptions { connector: Some(Arc::new(InMemory)), ..KubeOptions::default() };
+/// let mut options = KubeOptions::default();
+/// options.connector = Some(Arc::new(InMemory));
 /// let client = KubeClient::without_credentials("http://in-memory", options)?;
 /// assert_eq!(&*client.server(), "http://in-memory");
 /// # Ok::<(), larder_kube::KubeError>(())

@@ -11,10 +11,12 @@ use std::time::Duration;
 /// ```
 /// use larder_kube::KubeOptions;
 /// use std::time::Duration;
-/// let options = KubeOptions { fetch_deadline: Duration::ZERO, ..KubeOptions::default() };
+/// let mut options = KubeOptions::default();
+/// options.fetch_deadline = Duration::ZERO;
 /// assert_eq!(options.validate().unwrap_err().to_string(), "setting fetch_deadline: must be longer than nothing");
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct KubeOptions {
     /// What opens the streams to servers and proxies. None for TCP; a test can have a server in its own process.
     pub connector: Option<Arc<dyn Connector>>,

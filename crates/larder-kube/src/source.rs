@@ -82,6 +82,7 @@ pub struct Fault {
 
 /// How a source is doing.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SourceStatus {
     /// Whether a complete list has arrived that is known to be current: from then on absence means absence.
     pub synced: bool,

@@ -27,6 +27,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Settings of a [`ManifestSource`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ManifestOptions {
     /// How long the folder must have been quiet before it is read. 100 ms: an editor writes in several steps. While it is
     /// never quiet, it is read after ten times this.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An object, with all that is known of its freshness.
+#[non_exhaustive]
 pub struct Answer<T> {
     /// The object.
     pub object: Arc<T>,

@@ -23,6 +23,7 @@ use std::time::Duration;
 /// assert_eq!(config.validate().unwrap_err().field, "default_ttl");
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// The name of this node: its pods are those whose `spec.nodeName` it is. No default.
     pub node_name: String,
@@ -91,6 +92,7 @@ pub enum RuntimeEndpoint {
 
 /// What the daemon does beyond the kubelet's caches, each of it for a reason that the caches alone serve badly.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Policy {
     /// Keep what was last read beside the store, with [`Strategy::Direct`](crate::Strategy::Direct) and
     /// [`Strategy::Ttl`](crate::Strategy::Ttl), and serve it, marked as stale, where fetching it fails or outlasts the

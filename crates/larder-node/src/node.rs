@@ -70,6 +70,7 @@ pub struct Node {
 
 /// Pods of this node.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PodList {
     /// The pods, ordered by namespace and name.
     pub items: Vec<Arc<Pod>>,

@@ -184,6 +184,7 @@ pub(crate) struct Parts<F, R, C> {
 
 /// The objects of a list.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ObjectList {
     /// Those that are there.
     pub items: Vec<Answer<KubeObject>>,

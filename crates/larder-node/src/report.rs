@@ -9,6 +9,7 @@ use std::fmt;
 /// How a node's larder is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Report {
     /// larder's version.
     pub version: String,
@@ -39,6 +40,7 @@ pub struct Report {
 /// How the objects of a kind are kept up to date. The numbers are of objects, but for the watches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Keeping {
     /// The kind, in the plural of paths.
     pub kind: String,
@@ -67,6 +69,7 @@ pub struct Keeping {
 /// What is open to the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct ApiServerReport {
     /// HTTP/2 connections, each with many watches. Over HTTP/1.1 each watch has one of its own, which is not counted.
     pub connections: u64,
@@ -77,6 +80,7 @@ pub struct ApiServerReport {
 /// What is known of an object, without anything of its contents.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct ObjectReport {
     /// Its kind, in the plural of paths.
     pub kind: String,
@@ -98,6 +102,7 @@ pub struct ObjectReport {
 /// How one source is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct SourceReport {
     /// What it is the source of: `pods`, `node`, `secrets`, `configmaps` or `runtime`.
     pub name: String,
@@ -158,6 +163,7 @@ impl fmt::Display for SourceState {
 /// What is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct Counts {
     /// Pods of this node.
     pub pods: u64,
@@ -176,6 +182,7 @@ pub struct Counts {
 /// Objects of a kind. `referenced` is the sum of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct ObjectCounts {
     /// That pods of this node refer to.
     pub referenced: u64,
@@ -194,6 +201,7 @@ pub struct ObjectCounts {
 /// Containers by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct ContainerCounts {
     /// Running.
     pub running: u64,
@@ -214,6 +222,7 @@ impl ContainerCounts {
 
 /// One of the checks behind `/readyz` and `/livez`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Check {
     /// What was checked.
     pub name: &'static str,

@@ -33,6 +33,7 @@ const LATENESS: Duration = Duration::from_secs(10);
 
 /// What the container runtime says of a pod.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PodStatusRead {
     /// The UID that the runtime knows the pod by.
     pub uid: PodUid,

@@ -7,12 +7,14 @@ pub use larder_objects::{Strategy, UnknownStrategy};
 /// ```
 /// use larder_node::{ChangeDetection, ObjectKind, Strategy};
 ///
-/// let detection = ChangeDetection { secrets: Strategy::Direct, ..ChangeDetection::default() };
+/// let mut detection = ChangeDetection::default();
+/// detection.secrets = Strategy::Direct;
 /// assert_eq!(detection.of(ObjectKind::Secret), Strategy::Direct);
 /// assert_eq!(detection.of(ObjectKind::ConfigMap), Strategy::Watch);
 /// assert_ne!(detection, ChangeDetection::both(Strategy::Direct));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChangeDetection {
     /// That of Secrets.
     pub secrets: Strategy,

@@ -9,12 +9,14 @@ use std::time::Duration;
 /// use larder_pleg::PlegOptions;
 /// use std::time::Duration;
 ///
-/// let options = PlegOptions { relist_period: Duration::from_secs(5), ..PlegOptions::default() };
+/// let mut options = PlegOptions::default();
+/// options.relist_period = Duration::from_secs(5);
 /// options.validate().unwrap();
-/// let never = PlegOptions { relist_period: Duration::ZERO, ..PlegOptions::default() };
-/// assert_eq!(never.validate().unwrap_err().field, "relist_period");
+/// options.relist_period = Duration::ZERO;
+/// assert_eq!(options.validate().unwrap_err().field, "relist_period");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlegOptions {
     /// The pause between the end of one relist and the beginning of the next. Default 1 s.
     pub relist_period: Duration,

@@ -15,6 +15,7 @@ pub use writer::PodStatusWriter;
 
 /// Settings of a pod status cache.
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub struct Options {
     /// Whether [`set`](PodStatusWriter::set) refuses a status that is older than the cached one. Default: no.
     ///

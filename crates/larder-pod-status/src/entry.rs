@@ -160,6 +160,7 @@ impl<S: fmt::Debug, E: fmt::Debug> fmt::Debug for EntryRef<'_, S, E> {
 /// assert_eq!(times.latest(), Some(Timestamp::from_nanos(5)));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EntryTimes {
     /// When the entry was last set; `None` where the pod is not cached.
     pub modified: Option<Timestamp>,

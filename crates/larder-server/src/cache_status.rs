@@ -20,11 +20,14 @@ use std::fmt::{self, Write as _};
 /// ```
 /// use larder_server::cache_status::{CacheStatus, Outcome};
 ///
-/// let status = CacheStatus { outcome: Outcome::Hit, ttl: Some(-3), detail: Some("stale: no answer".to_owned()) };
+/// let mut status = CacheStatus::new(Outcome::Hit);
+/// status.ttl = Some(-3);
+/// status.detail = Some("stale: no answer".to_owned());
 /// assert_eq!(status.to_string(), r#"larder; hit; ttl=-3; detail="stale: no answer""#);
 /// assert_eq!(CacheStatus::parse(&status.to_string()), Some(status));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStatus {
     /// Whether the answer was held, or asked for.
     pub outcome: Outcome,
@@ -90,6 +93,11 @@ fn write_item(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 }
 
 impl CacheStatus {
+    /// With this outcome alone.
+    pub const fn new(outcome: Outcome) -> Self {
+        Self { outcome, ttl: None, detail: None }
+    }
+
     /// Reads larder's own member of a `Cache-Status` header; `None` for one of another shape.
     pub fn parse(header: &str) -> Option<Self> {
         let mut parts = split_parameters(header);

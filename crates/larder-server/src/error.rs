@@ -29,6 +29,7 @@ use std::time::Duration;
 /// A `Status` of the Kubernetes API (meta/v1), as far as an error uses it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Status {
     /// Always `Status`.
     pub kind: String,
@@ -55,6 +56,7 @@ pub struct Status {
 /// What an error is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct StatusDetails {
     /// The object's name.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -73,6 +75,7 @@ pub struct StatusDetails {
 /// One of several causes of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
 pub struct StatusCause {
     /// The cause, for a program.
     pub reason: String,

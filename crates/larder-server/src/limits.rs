@@ -20,6 +20,7 @@ pub struct LimitError {
 
 /// How much of the daemon clients may take, so that one that hangs or floods harms nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Connections that root and the daemon's own user may have open, all together. Default: 512. For one more, the
     /// connection is closed that has waited longest for its client: idle, sending slowly, or not reading. If larder is
@@ -65,7 +66,8 @@ impl Limits {
     ///
     /// ```
     /// use larder_server::Limits;
-    /// let limits = Limits { connections: 0, ..Limits::default() };
+    /// let mut limits = Limits::default();
+    /// limits.connections = 0;
     /// assert_eq!(limits.validate().unwrap_err().to_string(), "setting limits.connections: must be from 1 to 1048576");
     /// ```
     ///

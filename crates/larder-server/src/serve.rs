@@ -56,6 +56,7 @@ fn turned_away() -> Vec<u8> {
 
 /// Where to listen, and how much clients may take.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServeOptions {
     /// The path of the local API's socket.
     pub socket: PathBuf,
@@ -66,6 +67,18 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
+    /// Listens on this socket and on no TCP address, with the default limits.
+    ///
+    /// ```
+    /// use larder_server::ServeOptions;
+    /// let mut options = ServeOptions::new("/run/larder/larder.sock");
+    /// options.limits.connections = 64;
+    /// options.validate().unwrap();
+    /// ```
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into(), metrics_address: None, limits: Limits::default() }
+    }
+
     /// Checks what can be checked before anything is listened on.
     ///
     /// # Errors

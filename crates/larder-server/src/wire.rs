@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 /// How fresh an answer is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Freshness {
     /// Whether it is fresh, stale, known to be absent, or not known yet.
     pub state: FreshnessState,
@@ -117,6 +118,7 @@ pub(crate) fn seconds_until(node: &Node, until: larder_clock::Timestamp) -> f64 
 /// `/larder/v1/objects/{kind}`: what is known of each object of a kind, without its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ObjectEntries {
     /// The kind, in the plural of paths.
     pub kind: String,
@@ -127,6 +129,7 @@ pub struct ObjectEntries {
 /// What is known of an object, without its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ObjectEntry {
     /// Its namespace.
     pub namespace: String,
@@ -142,6 +145,7 @@ pub struct ObjectEntry {
 /// An object's metadata, and the shape of its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ObjectMeta {
     /// Its UID.
     pub uid: String,
@@ -189,6 +193,7 @@ pub(crate) fn object_kind(plural: &str) -> Option<ObjectKind> {
 /// `/larder/v1/pods/{uid}/status`: what the container runtime says of a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PodStatusAnswer {
     /// The UID that the runtime knows the pod by.
     pub uid: String,
@@ -219,6 +224,7 @@ pub struct PodStatusAnswer {
 /// How the runtime is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct RuntimeState {
     /// Its state.
     pub state: SourceState,
@@ -236,6 +242,7 @@ pub struct RuntimeState {
 /// `/larder/v1/pods`: what the container runtime says of each pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PodStatusAnswers {
     /// The pods, ordered by namespace and name.
     pub items: Vec<PodStatusAnswer>,
@@ -275,6 +282,7 @@ pub enum EventLine {
 /// What happened to a container or a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct LifecycleEvent {
     /// What happened, as the kubelet calls it: `ContainerStarted`, `ContainerDied`, `ContainerRemoved`, `PodSync`.
     pub kind: String,

@@ -124,7 +124,7 @@ fn sources(report: &Report, wide: bool) -> String {
 fn objects(report: &Report) -> String {
     let mut table = Table::new(&["OBJECTS", "STRATEGY", "REFERENCED", "FRESH", "DUE", "STALE", "ABSENT", "UNKNOWN"]);
     let mut row = |name: &str, counts: &ObjectCounts| {
-        let ObjectCounts { referenced, fresh, due, stale, absent, unknown } = counts;
+        let ObjectCounts { referenced, fresh, due, stale, absent, unknown, .. } = counts;
         let numbers = [referenced, fresh, due, stale, absent, unknown].map(ToString::to_string);
         let keeping = report.keeping.iter().find(|keeping| keeping.kind == name);
         let strategy = keeping.map_or("-", |keeping| keeping.strategy.as_str());

@@ -22,21 +22,23 @@ pub(crate) const NEVER: Duration = Duration::from_secs(1_000);
 
 /// The daemon's settings.
 pub(crate) fn options() -> PlegOptions {
-    PlegOptions {
-        independent_pods: true,
-        keep_unchanged: true,
-        relist_on_wait: true,
-        keep_last_status: true,
-        inspection_concurrency: NonZeroUsize::new(8).expect("not zero"),
-        inspection_deadline: Some(Duration::from_secs(10)),
-        relist_threshold: NEVER * 2,
-        ..PlegOptions::default()
-    }
+    let mut options = PlegOptions::default();
+    options.independent_pods = true;
+    options.keep_unchanged = true;
+    options.relist_on_wait = true;
+    options.keep_last_status = true;
+    options.inspection_concurrency = NonZeroUsize::new(8).expect("not zero");
+    options.inspection_deadline = Some(Duration::from_secs(10));
+    options.relist_threshold = NEVER * 2;
+    options
 }
 
 /// The daemon's settings, with nothing relisted but what is asked for.
 pub(crate) fn events_only() -> PlegOptions {
-    PlegOptions { relist_period: NEVER, relist_on_wait: false, ..options() }
+    let mut options = options();
+    options.relist_period = NEVER;
+    options.relist_on_wait = false;
+    options
 }
 
 pub(crate) struct Bench {

@@ -32,7 +32,9 @@ async fn created_started_stopped_and_deleted_are_seen_by_their_events_alone() {
 
 #[tokio::test]
 async fn the_container_that_an_event_is_of_is_told_before_its_pod_is_listed() {
-    let bench = Bench::start(PlegOptions { relist_on_wait: true, ..events_only() }).await;
+    let mut options = events_only();
+    options.relist_on_wait = true;
+    let bench = Bench::start(options).await;
     // Known by a wait alone: no event of its start is left to be answered.
     bench.server.set_event_faults(EventFaults { dropped: true, ..EventFaults::default() });
     let (_, app) = bench.pod("u");
@@ -123,7 +125,9 @@ async fn a_runtime_without_events_is_relisted_every_period() {
 async fn follow_without_events(events: EventStream, made: u64) {
     let period = Duration::from_millis(50);
     let server = CriServerOptions { events, ..CriServerOptions::default() };
-    let bench = Bench::start_on(PlegOptions { relist_period: period, ..options() }, server).await;
+    let mut options = options();
+    options.relist_period = period;
+    let bench = Bench::start_on(options, server).await;
     let (_, app) = bench.pod("u");
     bench.until_state("u", "running").await;
     bench.containers().exit_container(&app, 0).unwrap();

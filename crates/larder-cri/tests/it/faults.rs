@@ -99,18 +99,16 @@ fn step() -> impl Strategy<Value = Step> {
 
 async fn run(steps: Vec<Step>) {
     // Everything that is measured in seconds, in milliseconds.
-    let options = PlegOptions {
-        relist_period: Duration::from_millis(20),
-        inspection_deadline: Some(Duration::from_millis(50)),
-        inspection_patience: Duration::from_millis(10),
-        inspection_backoff_initial: Duration::from_millis(5),
-        inspection_backoff_max: Duration::from_millis(40),
-        reconnect_initial: Duration::from_millis(1),
-        reconnect_max: Duration::from_millis(40),
-        unsupported_retry: Duration::from_millis(40),
-        relist_pause: Duration::from_millis(5),
-        ..options()
-    };
+    let mut options = options();
+    options.relist_period = Duration::from_millis(20);
+    options.inspection_deadline = Some(Duration::from_millis(50));
+    options.inspection_patience = Duration::from_millis(10);
+    options.inspection_backoff_initial = Duration::from_millis(5);
+    options.inspection_backoff_max = Duration::from_millis(40);
+    options.reconnect_initial = Duration::from_millis(1);
+    options.reconnect_max = Duration::from_millis(40);
+    options.unsupported_retry = Duration::from_millis(40);
+    options.relist_pause = Duration::from_millis(5);
     let bench = Bench::start(options).await;
     let mut sandboxes: Vec<Option<String>> = vec![None; PODS];
     let mut attempts = 0;

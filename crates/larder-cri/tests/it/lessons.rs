@@ -9,7 +9,9 @@ use std::time::Duration;
 #[tokio::test]
 async fn lesson_9_one_hung_inspection_harms_only_its_own_pod() {
     let period = Duration::from_millis(100);
-    let options = PlegOptions { relist_period: period, relist_threshold: Duration::from_secs(20), ..options() };
+    let mut options = options();
+    options.relist_period = period;
+    options.relist_threshold = Duration::from_secs(20);
     let bench = Bench::start(options).await;
     let (_, hung) = bench.pod("hung");
     bench.until_state("hung", "running").await;
@@ -69,7 +71,9 @@ async fn lesson_11_a_pods_relist_wakes_its_waiters() {
     assert!(tokio::time::timeout(SOON, wait).await.expect("answered").unwrap().status().is_some());
     bench.stop().await;
 
-    let bench = Bench::start(PlegOptions { relist_on_wait: true, ..events_only() }).await;
+    let mut options = events_only();
+    options.relist_on_wait = true;
+    let bench = Bench::start(options).await;
     bench.server.set_event_faults(EventFaults { dropped: true, ..EventFaults::default() });
     bench.pod("u");
     let wait = bench.cache.get_newer_than("u".into(), bench.now());
@@ -83,7 +87,8 @@ async fn lesson_11_a_pods_relist_wakes_its_waiters() {
 /// Events were lost in a full buffer, or came without a sandbox status (cri-o 7210, containerd 8047).
 #[tokio::test]
 async fn lesson_12_lost_events_are_counted_and_made_up_for() {
-    let options = PlegOptions { relist_queue: std::num::NonZeroUsize::new(4).unwrap(), ..events_only() };
+    let mut options = events_only();
+    options.relist_queue = std::num::NonZeroUsize::new(4).unwrap();
     let bench = Bench::start(options).await;
     // More at once than the queue holds.
     for n in 0..50 {
@@ -115,7 +120,9 @@ async fn lesson_12_lost_events_are_counted_and_made_up_for() {
 /// A failed list never moves the global time, so that waits hung for as long as the runtime failed.
 #[tokio::test]
 async fn lesson_13_waits_end_at_their_deadline_and_the_runtimes_error_is_known() {
-    let bench = Bench::start(PlegOptions { relist_period: Duration::from_millis(50), ..options() }).await;
+    let mut options = options();
+    options.relist_period = Duration::from_millis(50);
+    let bench = Bench::start(options).await;
     bench.pod("u");
     bench.until_state("u", "running").await;
     bench.server.inject(CallFault::fail(tonic::Code::Unavailable, "containerd is restarting"));

@@ -71,7 +71,8 @@ async fn a_list_in_parts_is_the_list_in_one() {
 #[tokio::test]
 async fn lists_larger_than_a_message_may_be_are_taken_in_parts_or_say_which_limit_to_raise() {
     let containers = node(300, 1 << 10);
-    let options = CriOptions { max_message_bytes: 500 << 10, ..CriOptions::default() };
+    let mut options = CriOptions::default();
+    options.max_message_bytes = 500 << 10;
     let (_one, _server, streaming, _) = start(containers.clone(), true, options.clone()).await;
     assert_eq!(streaming.pods().await.unwrap().len(), 300);
 
@@ -79,7 +80,8 @@ async fn lists_larger_than_a_message_may_be_are_taken_in_parts_or_say_which_limi
     let error = whole.pods().await.unwrap_err();
     assert!(matches!(error, RuntimeError::BadResponse { .. }), "{error:?}");
     assert!(error.to_string().contains("cri.maxMessageBytes"), "{error}");
-    let options = CriOptions { max_message_bytes: 2 << 20, ..CriOptions::default() };
+    let mut options = CriOptions::default();
+    options.max_message_bytes = 2 << 20;
     let (_three, _server, whole, _) = start(containers, false, options).await;
     assert_eq!(whole.pods().await.unwrap().len(), 300);
 }
@@ -123,7 +125,8 @@ async fn a_list_of_one_pod_is_one_answer() {
 
 #[tokio::test]
 async fn a_streamed_list_that_hangs_ends_at_its_deadline_and_one_that_fails_is_not_taken_for_missing() {
-    let options = CriOptions { list_timeout: Duration::from_millis(200), ..CriOptions::default() };
+    let mut options = CriOptions::default();
+    options.list_timeout = Duration::from_millis(200);
     let (_folder, server, runtime, seen) = start(node(1, 1), true, options).await;
     let hang = server.inject(CallFault::hang().call(Call::ListContainers));
     let error = runtime.pods().await.unwrap_err();

@@ -84,7 +84,8 @@ async fn a_change_of_one_container_costs_two_lists_of_its_pod_and_one_status() {
 #[tokio::test]
 async fn pods_that_all_change_at_once_are_inspected_once_each_at_most_eight_at_a_time() {
     // None gives up its place, however slow the machine is.
-    let options = PlegOptions { inspection_patience: NEVER, ..events_only() };
+    let mut options = events_only();
+    options.inspection_patience = NEVER;
     let inspections = Arc::new(Inspections::default());
     let (bench, ids) = start(options, inspections.clone()).await;
     set_latencies(&bench.server);

@@ -136,7 +136,8 @@ async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() 
 
 #[tokio::test]
 async fn settings_that_make_no_sense_are_refused_before_anything_is_read() {
-    let options = KubeOptions { page_size: 0, ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.page_size = 0;
     let error = KubeClient::from_kubeconfig("/none", None, options).await.unwrap_err();
     assert_eq!(error.to_string(), "setting page_size: must be at least 1");
 }
@@ -225,7 +226,8 @@ async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
     // The handshake hangs, too.
     for scheme in ["http", "https"] {
         let path = kubeconfig(&folder, &format!("server: '{scheme}://{address}'"), "token: t");
-        let options = KubeOptions { fetch_deadline: Duration::from_millis(50), ..KubeOptions::default() };
+        let mut options = KubeOptions::default();
+        options.fetch_deadline = Duration::from_millis(50);
         let client = KubeClient::from_kubeconfig(&path, None, options).await.unwrap();
         assert!(read(&client).await.unwrap_err().is_timeout());
     }

@@ -154,8 +154,8 @@ impl Fake {
         self.asked()
     }
 
-    pub(crate) fn client(&self, options: KubeOptions) -> KubeClient {
-        let options = KubeOptions { connector: Some(Arc::new(self.clone())), ..options };
+    pub(crate) fn client(&self, mut options: KubeOptions) -> KubeClient {
+        options.connector = Some(Arc::new(self.clone()));
         KubeClient::without_credentials("http://fake", options).expect("the options are valid")
     }
 

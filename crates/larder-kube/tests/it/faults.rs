@@ -102,16 +102,15 @@ fn change(server: &ApiServer, name: &str, value: &str) {
 
 /// Short ones, since this is in real time.
 fn options() -> KubeOptions {
-    KubeOptions {
-        dead_link_timeout: Duration::from_secs(2),
-        ping_interval: Duration::from_millis(300),
-        fetch_deadline: Duration::from_secs(1),
-        list_deadline: Duration::from_secs(1),
-        watch_deadline: Duration::from_secs(1),
-        backoff_initial: Duration::from_millis(20),
-        backoff_max: Duration::from_millis(500),
-        ..KubeOptions::default()
-    }
+    let mut options = KubeOptions::default();
+    options.dead_link_timeout = Duration::from_secs(2);
+    options.ping_interval = Duration::from_millis(300);
+    options.fetch_deadline = Duration::from_secs(1);
+    options.list_deadline = Duration::from_secs(1);
+    options.watch_deadline = Duration::from_secs(1);
+    options.backoff_initial = Duration::from_millis(20);
+    options.backoff_max = Duration::from_millis(500);
+    options
 }
 
 async fn follow(server: &ApiServer, options: KubeOptions) -> (KubeClient, KubeReflect, Follower) {
@@ -292,7 +291,8 @@ async fn sources(
 /// As Secrets and `ConfigMap`s are: see the test above.
 #[tokio::test]
 async fn pods_and_node_are_confirmed_by_their_connection_and_stale_while_the_server_is_frozen() {
-    let options = KubeOptions { dead_link_timeout: Duration::from_mins(1), ..options() };
+    let mut options = options();
+    options.dead_link_timeout = Duration::from_mins(1);
     let server = start().await;
     let (pods, own, _runs) = sources(&server, options).await;
     let all = || [pods.status(), own.status()];
@@ -373,7 +373,8 @@ async fn a_connection_that_stalls_is_replaced_and_its_reflectors_lose_no_event()
 
 #[tokio::test]
 async fn a_quiet_watch_is_confirmed_by_its_connection_and_stale_when_that_is_silent() {
-    let options = KubeOptions { dead_link_timeout: Duration::from_mins(1), ..options() };
+    let mut options = options();
+    options.dead_link_timeout = Duration::from_mins(1);
     let server = start().await;
     let (_client, _reflect, follower) = follow(&server, options).await;
     until(|| follower.known().confirms >= 3).await;

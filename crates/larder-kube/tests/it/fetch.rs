@@ -141,7 +141,8 @@ async fn what_is_not_what_was_asked_for_is_refused_and_never_quoted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_too_large_is_not_read_to_its_end() {
-    let options = KubeOptions { max_object_bytes: 64, ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.max_object_bytes = 64;
     let fake = Fake::new([ok(&secret("web", "tls", "1"))]);
     let error = read(&fake, options, ReadKind::Consistent).await.unwrap_err();
     assert_eq!(error.to_string(), "secret web/tls: the answer cannot be used: it is larger than 64 bytes");
@@ -196,7 +197,8 @@ async fn a_403_is_believed_without_a_pod_that_arrived_or_after_the_grace() {
 #[tokio::test(start_paused = true)]
 async fn a_403_that_stays_is_told_within_the_deadline() {
     let fake = Fake::new((0..100).map(|_| status(403, "Forbidden", "")));
-    let options = KubeOptions { forbidden_grace: Duration::from_mins(1), ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.forbidden_grace = Duration::from_mins(1);
     let client = fake.client(options);
     client.note_pod("web");
     let begun = Instant::now();

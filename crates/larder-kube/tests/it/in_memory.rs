@@ -35,11 +35,11 @@ impl InMemory {
     }
 
     /// A client whose connections all come from here.
-    pub(crate) async fn client(self: &Arc<Self>, options: KubeOptions) -> KubeClient {
+    pub(crate) async fn client(self: &Arc<Self>, mut options: KubeOptions) -> KubeClient {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("kubeconfig");
         self.server.write_kubeconfig(&path, self.server.admin_token()).unwrap();
-        let options = KubeOptions { connector: Some(Arc::clone(self) as Arc<dyn Connector>), ..options };
+        options.connector = Some(Arc::clone(self) as Arc<dyn Connector>);
         KubeClient::from_kubeconfig(&path, None, options).await.unwrap()
     }
 }
@@ -108,7 +108,8 @@ async fn a_quiet_connection_that_answers_pings_lasts() {
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_given_up_in_time_for_all_who_wait() {
     let memory = InMemory::start().await;
-    let options = KubeOptions { connect_timeout: Duration::from_secs(3), ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.connect_timeout = Duration::from_secs(3);
     let client = memory.client(options).await;
     tokio::time::pause();
     memory.unreachable.store(true, Ordering::Relaxed);

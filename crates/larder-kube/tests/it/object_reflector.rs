@@ -210,7 +210,9 @@ async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
 #[tokio::test(start_paused = true)]
 async fn watches_that_were_lost_go_on_where_they_were_and_confirm_when_they_have_caught_up() {
     let fake = Fake::default();
-    let reflect = reflect(&fake, KubeOptions { starts_in_flight: 1, ..KubeOptions::default() });
+    let mut options = KubeOptions::default();
+    options.starts_in_flight = 1;
+    let reflect = reflect(&fake, options);
     let mut told = Vec::new();
     for _ in 0..2 {
         let (feed, watch) = Feed::new();
@@ -387,7 +389,9 @@ async fn a_watch_that_closes_at_once_is_not_begun_in_a_loop() {
 #[tokio::test(start_paused = true)]
 async fn lesson_2_lists_in_flight_are_bounded() {
     let fake = Fake::default();
-    let reflect = reflect(&fake, KubeOptions { starts_in_flight: 3, ..KubeOptions::default() });
+    let mut options = KubeOptions::default();
+    options.starts_in_flight = 3;
+    let reflect = reflect(&fake, options);
     let all: Vec<Told> = (0..10).map(|index| Told::of(&reflect, &format!("s{index}"), None)).collect();
     fake.until_asked(3).await;
     tokio::time::advance(Duration::from_secs(5)).await;
@@ -539,7 +543,9 @@ async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
         page(&[secret("web", "c", "2")], ""),
         watch,
     ]);
-    let reflect = reflect(&fake, KubeOptions { page_size: 1, ..KubeOptions::default() });
+    let mut options = KubeOptions::default();
+    options.page_size = 1;
+    let reflect = reflect(&fake, options);
     let (sink, events) = NamespaceSink::channel();
     let _reflector = reflect.reflect_namespace("web", sink);
     let mut listed = Vec::new();

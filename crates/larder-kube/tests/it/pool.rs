@@ -89,7 +89,9 @@ async fn a_servers_own_limit_of_streams_is_kept() {
 
 #[tokio::test]
 async fn connections_are_bounded_and_what_finds_no_room_waits_for_some() {
-    let options = KubeOptions { streams_per_connection: 2, max_connections: 2, ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.streams_per_connection = 2;
+    options.max_connections = 2;
     let server = start().await;
     let client = connect(&server, options).await;
     let mut watches: Vec<Watched> = Vec::new();
@@ -109,7 +111,8 @@ async fn connections_are_bounded_and_what_finds_no_room_waits_for_some() {
 
 #[tokio::test]
 async fn over_http_1_too_connections_are_bounded_and_a_read_finds_room_beside_watches() {
-    let options = KubeOptions { http1_connections: 10, ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.http1_connections = 10;
     let server = ApiServer::start().await.unwrap();
     server.store().create(secret("shop", "tls", &[])).unwrap();
     let client = connect(&server, options).await;
@@ -127,12 +130,10 @@ async fn over_http_1_too_connections_are_bounded_and_a_read_finds_room_beside_wa
 
 #[tokio::test]
 async fn a_connection_that_stalls_without_closing_is_replaced_and_its_watches_lose_no_event() {
-    let options = KubeOptions {
-        dead_link_timeout: Duration::from_secs(3),
-        ping_interval: Duration::from_millis(500),
-        backoff_initial: Duration::from_millis(100),
-        ..KubeOptions::default()
-    };
+    let mut options = KubeOptions::default();
+    options.dead_link_timeout = Duration::from_secs(3);
+    options.ping_interval = Duration::from_millis(500);
+    options.backoff_initial = Duration::from_millis(100);
     let server = start().await;
     let client = connect(&server, options).await;
     let watches: Vec<Watched> = (0..100).map(|index| watch(&client, &format!("n{index}"))).collect();
@@ -153,7 +154,8 @@ async fn a_connection_that_stalls_without_closing_is_replaced_and_its_watches_lo
 
 #[tokio::test]
 async fn only_the_first_read_pays_for_a_connection_that_is_stuck() {
-    let options = KubeOptions { fetch_deadline: Duration::from_millis(1500), ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.fetch_deadline = Duration::from_millis(1500);
     let server = start().await;
     server.store().create(secret("shop", "tls", &[])).unwrap();
     let client = connect(&server, options).await;
@@ -170,7 +172,8 @@ async fn only_the_first_read_pays_for_a_connection_that_is_stuck() {
 
 #[tokio::test]
 async fn a_read_that_is_slow_says_nothing_about_its_connection() {
-    let options = KubeOptions { fetch_deadline: Duration::from_millis(1500), ..KubeOptions::default() };
+    let mut options = KubeOptions::default();
+    options.fetch_deadline = Duration::from_millis(1500);
     let server = start().await;
     for name in ["slow", "other"] {
         server.store().create(secret("shop", name, &[])).unwrap();

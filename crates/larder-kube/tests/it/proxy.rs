@@ -69,7 +69,9 @@ async fn connect(path: &PathBuf, options: KubeOptions) -> Result<KubeClient, Kub
 /// Options with an environment that has these variables.
 fn environment(vars: &[(&str, &str)]) -> KubeOptions {
     let value = |name: &str| vars.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned());
-    KubeOptions { proxies: ProxyEnvironment::from_vars(value), ..KubeOptions::default() }
+    let mut options = KubeOptions::default();
+    options.proxies = ProxyEnvironment::from_vars(value);
+    options
 }
 
 fn asked(server: &str, shown: Option<&str>) -> Asked {
@@ -108,12 +110,10 @@ async fn a_proxy_of_each_kind_leads_to_the_server_and_is_shown_what_its_url_says
 async fn every_connection_of_the_pool_is_a_tunnel_and_a_tunnel_that_stalls_is_replaced() {
     let behind = Behind::new().await;
     let proxy = Proxy::start(&behind.server, Speaks::Http).await.unwrap();
-    let options = KubeOptions {
-        dead_link_timeout: Duration::from_secs(3),
-        ping_interval: Duration::from_millis(500),
-        backoff_initial: Duration::from_millis(100),
-        ..KubeOptions::default()
-    };
+    let mut options = KubeOptions::default();
+    options.dead_link_timeout = Duration::from_secs(3);
+    options.ping_interval = Duration::from_millis(500);
+    options.backoff_initial = Duration::from_millis(100);
     let client = behind.led_by(&proxy.url(), options).await;
     let watches: Vec<_> = (0..100).map(|index| watch(&client, &format!("n{index}"))).collect();
     until(|| watches.iter().all(|watched| watched.reader.status().watches == 1)).await;
@@ -260,10 +260,12 @@ async fn a_proxy_that_says_nothing_is_given_up_at_the_deadlines() {
         let proxy = Proxy::start(&behind.server, speaks).await.unwrap();
         proxy.set(Behaviour::Hang);
         let there = format!("through the proxy {}", proxy.url());
-        let options = KubeOptions { fetch_deadline: short, ..KubeOptions::default() };
+        let mut options = KubeOptions::default();
+        options.fetch_deadline = short;
         let error = failure(&behind.led_by(&proxy.url_for(USER), options).await).await;
         assert!(error.is_timeout() && error.to_string().contains(&there), "{error}");
-        let options = KubeOptions { connect_timeout: short, ..KubeOptions::default() };
+        let mut options = KubeOptions::default();
+        options.connect_timeout = short;
         let error = failure(&behind.led_by(&proxy.url_for(USER), options).await).await;
         let told = error.to_string();
         assert!(!error.is_timeout() && told.contains(&there) && told.ends_with("within 250ms"), "{told}");

@@ -73,7 +73,8 @@ impl World {
 
     async fn client(&self) -> KubeClient {
         let connector = Arc::new(Ports(Arc::clone(&self.servers)));
-        let options = KubeOptions { connector: Some(connector), ..KubeOptions::default() };
+        let mut options = KubeOptions::default();
+        options.connector = Some(connector);
         KubeClient::from_kubeconfig(self.path("kubeconfig"), None, options).await.unwrap()
     }
 

@@ -310,7 +310,9 @@ async fn an_event_that_cannot_be_read_leads_to_a_new_list() {
         let (feed, watch) = Feed::listing("10", &[]);
         let (_second, again) = Feed::listing("12", &[pod("a", "11")]);
         let fake = Fake::new([watch, again]);
-        let (reader, _run) = follow(&fake, KubeOptions { max_object_bytes: 500, ..KubeOptions::default() });
+        let mut options = KubeOptions::default();
+        options.max_object_bytes = 500;
+        let (reader, _run) = follow(&fake, options);
         feed.text(&line).await;
         until(|| names(&reader) == ["a"]).await;
         assert!(fake.paths()[1].starts_with(STREAMING));

@@ -21,15 +21,7 @@ struct Running {
 impl Running {
     /// With a rescan so rare that a change must be noticed by itself.
     async fn on(folder: &Path) -> Self {
-        Self::with(
-            folder,
-            ManifestOptions {
-                settle: Duration::from_millis(5),
-                rescan: Duration::from_hours(1),
-                ..ManifestOptions::default()
-            },
-        )
-        .await
+        Self::with(folder, options(Duration::from_hours(1))).await
     }
 
     async fn with(folder: &Path, options: ManifestOptions) -> Self {
@@ -45,6 +37,14 @@ impl Running {
         self.run.await.unwrap();
         self.reader
     }
+}
+
+/// Changes are noticed soon, and looked for as often as this.
+fn options(rescan: Duration) -> ManifestOptions {
+    let mut options = ManifestOptions::default();
+    options.settle = Duration::from_millis(5);
+    options.rescan = rescan;
+    options
 }
 
 /// Waits for a condition, a minute at most.
@@ -139,8 +139,7 @@ async fn a_change_that_gives_no_sign_is_seen_at_the_rescan() {
     let target = elsewhere.path().join("a.yaml");
     fs::write(&target, pod("web")).unwrap();
     std::os::unix::fs::symlink(&target, folder.path().join("a.yaml")).unwrap();
-    let options = ManifestOptions { rescan: Duration::from_millis(20), ..ManifestOptions::default() };
-    let running = Running::with(folder.path(), options).await;
+    let running = Running::with(folder.path(), options(Duration::from_millis(20))).await;
     fs::write(&target, pod("web") + &pod("db")).unwrap();
     until(|| running.reader.pods().list().len() == 2).await;
     running.stop().await;
@@ -153,12 +152,7 @@ async fn a_folder_that_goes_leaves_what_was_known_and_another_one_takes_its_plac
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("a.yaml"), pod("web")).unwrap();
     fs::write(folder.join("b.yaml"), secret("key", "v1")).unwrap();
-    let options = ManifestOptions {
-        settle: Duration::from_millis(5),
-        rescan: Duration::from_millis(20),
-        ..ManifestOptions::default()
-    };
-    let running = Running::with(&folder, options).await;
+    let running = Running::with(&folder, options(Duration::from_millis(20))).await;
     let pods = running.reader.pods().clone();
     let secrets = running.reader.fetcher(ObjectKind::Secret);
     let key = ObjectKey::new("default", "key");
@@ -189,7 +183,8 @@ fn a_folder_that_is_not_there_is_said_at_once() {
     );
     let file = tempfile::NamedTempFile::new().unwrap();
     assert!(new(file.path(), ManifestOptions::default()).unwrap_err().to_string().contains("Not a directory"));
-    let options = ManifestOptions { rescan: Duration::ZERO, ..ManifestOptions::default() };
+    let mut options = ManifestOptions::default();
+    options.rescan = Duration::ZERO;
     let error = new(Path::new("/none"), options).unwrap_err();
     assert_eq!(error.to_string(), "setting rescan: must be longer than nothing and at most a day");
 }

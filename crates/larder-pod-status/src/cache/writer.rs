@@ -31,7 +31,9 @@ impl<S, E> PodStatusWriter<S, E> {
     /// use larder_clock::Timestamp;
     /// use larder_pod_status::{Options, PodUid, pod_status_cache};
     ///
-    /// let (writer, _) = pod_status_cache::<&str, &str>(Options { evented_ordering: true });
+    /// let mut options = Options::default();
+    /// options.evented_ordering = true;
+    /// let (writer, _) = pod_status_cache::<&str, &str>(options);
     /// let uid = PodUid::from("a");
     /// assert!(writer.set(&uid, Some("running".into()), None, Timestamp::from_nanos(2)));
     /// assert!(!writer.set(&uid, Some("starting".into()), None, Timestamp::from_nanos(1)));

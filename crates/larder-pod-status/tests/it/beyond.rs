@@ -250,7 +250,9 @@ fn a_wait_tells_of_itself_when_it_has_begun() {
 
 #[test]
 fn evented_ordering_refuses_what_is_older_than_the_cached() {
-    let (writer, reader) = pod_status_cache::<u32, u32>(Options { evented_ordering: true });
+    let mut options = Options::default();
+    options.evented_ordering = true;
+    let (writer, reader) = pod_status_cache::<u32, u32>(options);
     let a = uid("a");
     let woken = Arc::<Woken>::default();
     assert!(writer.set(&a, Some(1.into()), None, at(5)));
@@ -283,10 +285,12 @@ fn without_evented_ordering_older_data_is_taken() {
 fn times_are_overwritten_backwards_too() {
     let (writer, reader) = cache();
     let a = uid("a");
-    let times = |modified, observed, global: Option<i128>| EntryTimes {
-        modified: Option::map(modified, at),
-        observed: Option::map(observed, at),
-        global: global.map(at),
+    let times = |modified, observed, global: Option<i128>| {
+        let mut times = EntryTimes::default();
+        times.modified = Option::map(modified, at);
+        times.observed = Option::map(observed, at);
+        times.global = global.map(at);
+        times
     };
     writer.set_observed_time(&a, at(9));
     assert_eq!(reader.times(&a), times(None, None, None), "of a pod that is not cached nothing is noted");

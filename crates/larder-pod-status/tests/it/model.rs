@@ -166,11 +166,10 @@ impl Waits {
         for (pod, name) in PODS.iter().enumerate() {
             prop_assert_eq!(seen(&reader.get(&uid(name))), model.get(pod));
             let cached = model.pods.get(&pod);
-            let times = EntryTimes {
-                modified: cached.map(|cached| at(cached.modified)),
-                observed: cached.map(|cached| at(cached.observed)),
-                global: model.global.map(at),
-            };
+            let mut times = EntryTimes::default();
+            times.modified = cached.map(|cached| at(cached.modified));
+            times.observed = cached.map(|cached| at(cached.observed));
+            times.global = model.global.map(at);
             prop_assert_eq!(reader.times(&uid(name)), times);
         }
         let mut uids = reader.uids();
@@ -185,7 +184,9 @@ impl Waits {
 proptest! {
     #[test]
     fn the_cache_does_what_the_model_does(evented in any::<bool>(), ops in ops()) {
-        let (writer, reader) = pod_status_cache::<u32, u32>(Options { evented_ordering: evented });
+        let mut options = Options::default();
+        options.evented_ordering = evented;
+        let (writer, reader) = pod_status_cache::<u32, u32>(options);
         let mut model = Model { evented, ..Model::default() };
         let mut waits = Waits::default();
         for op in ops {

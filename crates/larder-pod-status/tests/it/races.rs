@@ -270,7 +270,8 @@ fn the_writer_ends_as_waits_begin() {
 #[test]
 fn older_data_never_replaces_newer_in_either_order() {
     explore(|| {
-        let options = larder_pod_status::Options { evented_ordering: true };
+        let mut options = larder_pod_status::Options::default();
+        options.evented_ordering = true;
         let (writer, reader) = larder_pod_status::pod_status_cache::<u32, u32>(options);
         let writer = std::sync::Arc::new(writer);
         let events = [2_u32, 1, 3].map(|time| {

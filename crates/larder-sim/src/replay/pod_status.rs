@@ -46,7 +46,9 @@ impl Wake for WaitWaker {
 
 impl PodStatuses {
     pub(super) fn new(evented: bool) -> Self {
-        let (writer, reader) = pod_status_cache(Options { evented_ordering: evented });
+        let mut options = Options::default();
+        options.evented_ordering = evented;
+        let (writer, reader) = pod_status_cache(options);
         Self { writer, reader, open: BTreeMap::new(), woken: Arc::default() }
     }
 

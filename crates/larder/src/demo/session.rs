@@ -10,7 +10,7 @@ use crate::run::{self, Running};
 use crate::signals::Signals;
 use anyhow::Context as _;
 use larder_node::{ChangeDetection, Cluster as Sources, Config, RuntimeEndpoint, Strategy};
-use larder_server::{Limits, ServeOptions};
+use larder_server::ServeOptions;
 use larder_testkit::api_server::{ApiServerOptions, Kind, Verb};
 use larder_testkit::cluster::{Cluster, ClusterOptions, KubeletOptions, What};
 use std::fmt;
@@ -107,7 +107,7 @@ impl Demo {
         // Ages and TTLs are easier to follow by eye than watches, by which everything is new at once.
         config.change_detection = ChangeDetection::both(Strategy::Ttl);
         let socket = folder.path().join("larder.sock");
-        let serve = ServeOptions { socket: socket.clone(), metrics_address: None, limits: Limits::default() };
+        let serve = ServeOptions::new(&socket);
         let token = CancellationToken::new();
         let larder = run::start(config, serve, token.child_token()).await?;
         let control = control::beside(&socket);

@@ -50,15 +50,8 @@ fn errors_are_told_as_kubectl_tells_them() {
 
 #[test]
 fn freshness_is_a_word_and_an_age() {
-    let mut freshness = Freshness {
-        state: FreshnessState::Stale,
-        confirmed_at: None,
-        age_seconds: Some(302.9),
-        source: None,
-        ttl_seconds: None,
-        stale_since: None,
-        reason: None,
-    };
+    let stale = serde_json::json!({"state": "stale", "ageSeconds": 302.9});
+    let mut freshness: Freshness = serde_json::from_value(stale).unwrap();
     assert_eq!(super::freshness(&freshness), "stale 5m2s");
     freshness.state = FreshnessState::Unknown;
     freshness.age_seconds = None;

@@ -17,7 +17,7 @@ use crate::output;
 use anyhow::Context as _;
 use larder_kube::ProxyEnvironment;
 use larder_node::{ChangeDetection, Cluster, Config, RuntimeEndpoint};
-use larder_server::{Limits, ServeOptions};
+use larder_server::ServeOptions;
 use origins::Origins;
 use places::Places;
 use sections::{ChangeDetectionSection, CriSection, KubeSection, LimitsSection, PlegSection, PolicySection};
@@ -212,9 +212,9 @@ impl Settings {
         self.cri.clone().apply(&mut config.cri);
         self.pleg.clone().apply(&mut config.pleg);
         config.validate().map_err(|error| self.origins.refuse_config(&self, &error))?;
-        let mut limits = Limits::default();
-        self.limits.clone().apply(&mut limits);
-        let serve = ServeOptions { socket: self.socket, metrics_address: self.metrics_address, limits };
+        let mut serve = ServeOptions::new(&self.socket);
+        serve.metrics_address = self.metrics_address;
+        self.limits.clone().apply(&mut serve.limits);
         serve.validate().map_err(|error| self.origins.refuse_serving(&error))?;
         Ok((config, serve))
     }

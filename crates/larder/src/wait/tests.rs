@@ -15,7 +15,10 @@ fn answer(containers: &[(&str, &str)]) -> PodStatusAnswer {
 
 /// The runtime has nothing of it.
 fn absent() -> PodStatusAnswer {
-    PodStatusAnswer { status: None, as_of: Some(Timestamp::UNIX_EPOCH), ..answer(&[]) }
+    let mut answer = answer(&[]);
+    answer.status = None;
+    answer.as_of = Some(Timestamp::UNIX_EPOCH);
+    answer
 }
 
 #[test]
@@ -52,9 +55,11 @@ fn a_state_is_that_of_the_newest_life_of_every_container() {
 fn deleted_is_what_the_runtime_has_nothing_of() {
     assert!(is_met(&Condition::Delete, None, &absent()));
     assert!(!is_met(&Condition::Delete, None, &answer(&[])));
-    let failing = PodStatusAnswer { error: Some("cannot be inspected".to_owned()), ..absent() };
+    let mut failing = absent();
+    failing.error = Some("cannot be inspected".to_owned());
     assert!(!is_met(&Condition::Delete, None, &failing), "not known is not gone");
-    let never_asked = PodStatusAnswer { as_of: None, ..absent() };
+    let mut never_asked = absent();
+    never_asked.as_of = None;
     assert!(!is_met(&Condition::Delete, None, &never_asked), "nor is what nobody has asked for");
 }
 

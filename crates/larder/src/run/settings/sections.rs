@@ -58,7 +58,10 @@ impl From<ChangeDetection> for ChangeDetectionSection {
 
 impl From<ChangeDetectionSection> for ChangeDetection {
     fn from(section: ChangeDetectionSection) -> Self {
-        Self { secrets: section.secrets.into(), config_maps: section.config_maps.into() }
+        let mut detection = Self::default();
+        detection.secrets = section.secrets.into();
+        detection.config_maps = section.config_maps.into();
+        detection
     }
 }
 
@@ -178,13 +181,11 @@ pub(super) struct PlegSection {
 }
 
 /// Copies settings between a section and the options that it is of, both ways, and gives the section a daemon's defaults.
-/// Without the dots, a field that the options have and the section has not is refused.
 macro_rules! section {
-    ($section:ident of $options:ident from $default:expr; $($field:ident,)* $(..$($rest:tt)?)?) => {
+    ($section:ident of $options:ident from $default:expr; $($field:ident,)*) => {
         impl $section {
             pub(super) fn of(options: $options) -> Self {
-                let $options { $($field,)* $(..$($rest)?)? } = options;
-                Self { $($field),* }
+                Self { $($field: options.$field),* }
             }
 
             pub(super) fn apply(self, options: &mut $options) {
@@ -249,7 +250,6 @@ section! {
     starts_in_flight,
     max_object_bytes,
     max_page_bytes,
-    ..
 }
 
 section! {
@@ -269,5 +269,4 @@ section! {
     inspection_deadline,
     inspection_backoff_initial,
     inspection_backoff_max,
-    ..
 }

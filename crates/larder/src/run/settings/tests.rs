@@ -5,6 +5,8 @@ use super::*;
 use crate::cli::{Cli, Command};
 use clap::Parser as _;
 use larder_node::Strategy;
+use larder_server::Limits;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 fn args(line: &str) -> Args {
@@ -85,8 +87,8 @@ limits:
     let path = "/etc/kubernetes/kubelet.conf".into();
     assert_eq!(config.cluster, Cluster::Kubeconfig { path, context: Some("c".to_owned()) });
     assert_eq!((config.default_ttl, config.min_idle), (Duration::from_mins(2), Duration::from_secs(5)));
-    let detection = ChangeDetection { secrets: Strategy::Direct, config_maps: Strategy::Watch };
-    assert_eq!(config.change_detection, detection);
+    let detection = config.change_detection;
+    assert_eq!((detection.secrets, detection.config_maps), (Strategy::Direct, Strategy::Watch));
     assert_eq!((config.policy.keep_last_known, config.policy.accept_older_versions), (false, true));
     assert_eq!(config.policy.fetch_backoff_max, Duration::from_mins(1));
     assert_eq!(config.kube.fetch_deadline, Duration::from_secs(3));
@@ -103,6 +105,44 @@ limits:
     assert_eq!(config.change_detection, ChangeDetection::both(Strategy::Ttl));
     assert_eq!(config.cluster, Cluster::Manifests("m".into()), "a flag's source takes the place of the file's");
     assert_eq!((config.default_ttl, config.node_name.as_str()), (Duration::from_secs(1), "other"));
+}
+
+/// The names of the fields of a struct, as its `Debug` has them.
+fn fields(value: &dyn std::fmt::Debug) -> BTreeSet<String> {
+    let text = format!("{value:#?}");
+    let field = |line: &str| Some(line.strip_prefix("    ")?.split_once(": ")?.0.to_owned());
+    text.lines().filter_map(field).filter(|name| !name.starts_with(' ')).collect()
+}
+
+#[test]
+fn a_section_has_all_options_that_a_file_may_set() {
+    let Config { policy, kube, cri, pleg, .. } = Config::new("node", Cluster::InCluster);
+    let check = |section: &dyn std::fmt::Debug, options: &dyn std::fmt::Debug, others: &[&str]| {
+        let mut settings = fields(section);
+        settings.extend(others.iter().map(|&name| name.to_owned()));
+        assert_eq!(settings, fields(options), "{section:?}");
+    };
+    check(&PolicySection::default(), &policy, &[]);
+    check(&LimitsSection::default(), &Limits::default(), &[]);
+    check(&CriSection::default(), &cri, &[]);
+    // The rest is of tests, of the environment, or of other settings.
+    check(&KubeSection::default(), &kube, &["connector", "proxies"]);
+    check(
+        &PlegSection::default(),
+        &pleg,
+        &[
+            "event_capacity",
+            "relist_queue",
+            "relist_on_wait",
+            "keep_last_status",
+            "keep_unchanged",
+            "independent_pods",
+            "inspection_patience",
+            "reconnect_initial",
+            "reconnect_max",
+            "unsupported_retry",
+        ],
+    );
 }
 
 /// Nothing of what reads the file comes through: neither its words nor its advice.
