@@ -3,6 +3,7 @@
 use regex::Regex;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Crates whose types only the workspace's own tests build.
 const OF_TESTS: [&str; 2] = ["larder-sim", "larder-testkit"];
@@ -10,8 +11,16 @@ const OF_TESTS: [&str; 2] = ["larder-sim", "larder-testkit"];
 /// Structs that a container runtime fills in whole: a field that is added must be refused until each runtime fills it in.
 const FILLED_IN_WHOLE: [&str; 3] = ["PodStatus", "ContainerStatus", "SandboxStatus"];
 
-/// The names of the structs that outside code can build or match, and that can grow.
-const GROWING: &str = r"^pub struct (\w*(?:Options|Settings|Stats|Status|Config|Policy|Limits|Report|Counts))\b.*\{$";
+/// The structs that outside code can build or match, and that can grow, by their names.
+static GROWING: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^pub struct (\w*(?:Options|Settings|Stats|Status|Config|Policy|Limits|Report|Counts))\b.*\{$")
+});
+static TRAIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:pub(?:\([^)]*\))? )?trait (\w+)"));
+static METHOD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^    (?:const |async )*fn (\w+)"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a pattern")
+}
 
 /// The sources of the library crates: the path and the text of each.
 fn sources() -> Vec<(String, String)> {
@@ -36,11 +45,10 @@ fn sources() -> Vec<(String, String)> {
 
 /// The structs of a source that can grow, each with whether it is `#[non_exhaustive]`.
 fn growing_structs(text: &str) -> Vec<(String, bool)> {
-    let growing = Regex::new(GROWING).expect("a pattern");
     let mut found = Vec::new();
     let mut can_grow = false;
     for line in text.lines() {
-        if let Some(name) = growing.captures(line) {
+        if let Some(name) = GROWING.captures(line) {
             found.push((name[1].to_owned(), can_grow));
         }
         // Attributes and comments stand directly before the item that they are of.
@@ -51,19 +59,17 @@ fn growing_structs(text: &str) -> Vec<(String, bool)> {
 
 /// The traits of a source, each with the names of its methods that have a default body. The source is as rustfmt leaves it.
 fn traits(text: &str) -> Vec<(String, Vec<String>)> {
-    let head = Regex::new(r"^(?:pub(?:\([^)]*\))? )?trait (\w+)").expect("a pattern");
-    let method = Regex::new(r"^    (?:const |async )*fn (\w+)").expect("a pattern");
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut in_trait = false;
     let mut last = "";
     for line in text.lines() {
-        if let Some(name) = head.captures(line) {
+        if let Some(name) = TRAIT.captures(line) {
             found.push((name[1].to_owned(), Vec::new()));
             in_trait = !line.ends_with('}');
         } else if line == "}" {
             in_trait = false;
         } else if in_trait {
-            if let Some(name) = method.captures(line) {
+            if let Some(name) = METHOD.captures(line) {
                 last = name.get(1).map_or("", |name| name.as_str());
             }
             // The body of a method ends at the method's own indentation, or is empty.

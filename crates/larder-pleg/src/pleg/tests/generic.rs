@@ -255,7 +255,9 @@ async fn the_global_time_moves_after_all_pods_are_updated() {
 #[tokio::test]
 async fn an_entry_is_replaced_at_the_relists_time_with_evented_ordering_too() {
     let clock = VirtualClock::new(at(20));
-    let bench = Bench::with_cache(clock.clone(), PlegOptions::default(), Options { evented_ordering: true });
+    let mut options = Options::default();
+    options.evented_ordering = true;
+    let bench = Bench::with_cache(clock.clone(), PlegOptions::default(), options);
     bench.runtime.set(vec![pod("u", &[("c0", Running)])]);
     bench.pleg.relist().await;
     clock.set(at(30));
