@@ -3,7 +3,7 @@
 use crate::bench::{Bench, SOON, events_only, options};
 use futures_util::StreamExt as _;
 use larder_cri::{CriOptions, CriRuntime, parse_endpoint};
-use larder_pleg::{EventKind, EventSource as _, PlegOptions};
+use larder_pleg::{EventKind, EventSource as _};
 use larder_testkit::cri_runtime::{Call, CallFault, CriServerOptions, EventFaults, EventStream, SandboxSpec};
 use std::pin::pin;
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! After any sequence of faults has ended, one relist later the cache is what the runtime is.
 
 use crate::bench::{Bench, options};
-use larder_pleg::PlegOptions;
 use larder_testkit::cri_runtime::{Call, CallFault, EventFaults, SandboxSpec};
 use proptest::prelude::*;
 use std::time::Duration;

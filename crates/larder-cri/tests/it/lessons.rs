@@ -1,7 +1,7 @@
 //! What people ran into with the kubelet's PLEG, and what happens here.
 
 use crate::bench::{Bench, SOON, events_only, options};
-use larder_pleg::{EventKind, PlegOptions};
+use larder_pleg::EventKind;
 use larder_testkit::cri_runtime::{Call, CallFault, EventFaults};
 use std::time::Duration;
 
