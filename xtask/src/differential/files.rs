@@ -82,8 +82,8 @@ fn compare(program: &Path, kind: &Kind, questions: &[String], texts: &[String]) 
             (false, false) => (kind.same)(&original, &ours),
             // Settings are compared here; what certificates and keys hold is refused where TLS is set up.
             (true, false) => original.get("certificates").is_some(),
-            // A server that is neither https nor http fails at client-go's first request.
-            (false, true) => original["server"].as_str().is_some_and(|server| !server.starts_with("http")),
+            // client-go takes any text for a host, and any scheme, and fails at the first request.
+            (false, true) => !same::can_be_reached(&original),
         };
         taken += usize::from(agree && !refused(&ours));
         if !agree {

@@ -1,6 +1,9 @@
 //! What cannot work is told before anything starts.
 
 use crate::harness::{Daemon, folder_with, larder, run, until};
+use larder_testkit::api_server::{ApiServer, ApiServerOptions, User};
+use larder_testkit::objects::node;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 
@@ -27,6 +30,67 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_why() {
         assert!(told.starts_with("error: ") && told.contains(&path) && told.contains(why), "{told}");
         assert_eq!(told.matches(&path).count(), 1, "told twice: {told}");
     }
+}
+
+/// A server that has the node, and the kubeconfig of that node.
+async fn server(tls: bool) -> (ApiServer, Value) {
+    let server = ApiServer::start_with(ApiServerOptions { tls, ..Default::default() }).await.unwrap();
+    server.store().create(node("node-1")).unwrap();
+    let kubeconfig = server.kubeconfig(&server.add_user(User::node("node-1")));
+    (server, serde_json::from_str(&kubeconfig).unwrap())
+}
+
+/// A daemon with a kubeconfig, whose folder has these files too.
+fn daemon_with(config: &Value, files: &[(&str, &[u8])]) -> Daemon {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        fs::write(folder.path().join(name), bytes).unwrap();
+    }
+    let path = folder.path().join("kubeconfig");
+    fs::write(&path, config.to_string()).unwrap();
+    Daemon::spawn(folder, &["--kubeconfig", path.to_str().unwrap(), "--runtime-endpoint", "none"])
+}
+
+#[tokio::test]
+async fn empty_fields_of_a_kubeconfig_are_not_set() {
+    let (_server, mut config) = server(true).await;
+    let cluster = &mut config["clusters"][0]["cluster"];
+    let authorities: k8s_openapi::ByteString =
+        serde_json::from_value(cluster["certificate-authority-data"].take()).unwrap();
+    cluster["certificate-authority"] = json!("ca.crt");
+    for field in ["certificate-authority-data", "tls-server-name", "proxy-url"] {
+        cluster[field] = json!("");
+    }
+    for field in ["client-certificate", "client-certificate-data", "client-key-data", "tokenFile", "username"] {
+        config["users"][0]["user"][field] = json!("");
+    }
+    let daemon = daemon_with(&config, &[("ca.crt", &authorities.0)]);
+    daemon.ready().await;
+    assert_eq!(daemon.get("/api/v1/nodes/node-1").await.code, 200);
+}
+
+#[tokio::test]
+async fn a_client_certificate_of_version_1_does_not_prevent_the_start() {
+    let (_server, mut config) = server(true).await;
+    config["users"][0]["user"] = json!({"client-certificate": "v1.crt", "client-key": "v1.key"});
+    let certificate = include_bytes!("../../../larder-kube/src/tls/testdata/v1.crt");
+    let key = include_bytes!("../../../larder-kube/src/tls/testdata/v1.key");
+    let daemon = daemon_with(&config, &[("v1.crt", certificate), ("v1.key", key)]);
+    until("it answers", async || daemon.try_get("/larder/v1/status").await).await;
+}
+
+#[tokio::test]
+async fn a_server_without_a_scheme_is_reached_as_by_kubectl_and_that_is_told() {
+    let (server, mut config) = server(false).await;
+    config["clusters"][0]["cluster"]["server"] = json!(server.url().strip_prefix("http://").unwrap());
+    let daemon = daemon_with(&config, &[]);
+    daemon.logged("the server has no scheme").await;
+    until("the report tells of it", async || {
+        let report = daemon.try_get("/larder/v1/status").await?.json();
+        report["degraded"].to_string().contains("401").then_some(())
+    })
+    .await;
+    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
 }
 
 #[tokio::test]

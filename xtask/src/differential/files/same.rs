@@ -14,6 +14,25 @@ pub(super) fn kubeconfigs(original: &Value, ours: &Value) -> bool {
     tidy(original) == tidy(ours)
 }
 
+/// Whether requests can be sent to the server of these settings, through their proxy.
+pub(super) fn can_be_reached(settings: &Value) -> bool {
+    let is = |field: &str, schemes: &[&str]| settings[field].as_str().is_none_or(|url| is_address(url, schemes));
+    is("server", &["https://", "http://"]) && is("proxy", &["https://", "http://", "socks5://"])
+}
+
+fn is_address(url: &str, schemes: &[&str]) -> bool {
+    let rest = schemes.iter().find_map(|scheme| url.strip_prefix(scheme)).unwrap_or_default();
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, after)) => (host, after.strip_prefix(':')),
+        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
+    };
+    let is_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-') || (c == ':' && place.starts_with('['));
+    !host.is_empty()
+        && host.chars().all(is_host)
+        && port.is_none_or(|port| port.is_empty() || port.parse::<u16>().is_ok())
+}
+
 /// Objects, whose quantities may be written in several ways. Larder leaves away what a manifest cannot decide.
 pub(super) fn objects(original: &Value, ours: &Value) -> bool {
     let tidy = |answer: &Value| {
