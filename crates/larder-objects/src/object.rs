@@ -175,8 +175,36 @@ pub trait Fetch: Send + Sync + 'static {
 /// A [`Fetch`] that is a function, as [`fetch_fn`] makes it.
 ///
 /// ```
-/// # use larder_objects::FetchFn;
-/// assert!(size_of::<FetchFn<fn()>>() == size_of::<fn()>());
+/// use larder_clock::MonotonicClock;
+/// use larder_objects::{DirectStore, Fetch, FetchFn, Source, ReadKind, fetch_fn};
+/// use std::sync::Arc;
+/// # struct Secret;
+/// # impl larder_objects::Object for Secret {
+/// #     fn resource_version(&self) -> &str {
+/// #         "1"
+/// #     }
+/// #     fn uid(&self) -> &str {
+/// #         ""
+/// #     }
+/// # }
+/// # #[derive(Debug, thiserror::Error)]
+/// # #[error("unavailable")]
+/// # struct Unavailable;
+/// # impl larder_objects::FetchError for Unavailable {
+/// #     fn is_not_found(&self) -> bool {
+/// #         false
+/// #     }
+/// # }
+///
+/// /// Whatever fetches with a function.
+/// fn store<F>(fetch: FetchFn<F>) -> DirectStore<FetchFn<F>, MonotonicClock>
+/// where
+///     FetchFn<F>: Fetch,
+/// {
+///     DirectStore::new(fetch, MonotonicClock::new())
+/// }
+/// let store = store(fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) }));
+/// assert_eq!(store.fetcher().source(ReadKind::Consistent), Source::LiveRead);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FetchFn<F> {

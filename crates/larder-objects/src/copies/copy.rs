@@ -218,6 +218,16 @@ impl<O: Object> Copy<O> {
                     self.restored = moment.stamp;
                 }
             }
+            // One absence is like another: the watch goes on from this one, which may be from before an object that came and
+            // went by the time of the held one.
+            Order::Same if object.is_none() => {
+                self.followed = false;
+                if began.is_some() {
+                    self.arrived = moment.stamp;
+                    (self.at, self.source) = (moment.at, Source::Watch);
+                }
+                return None;
+            }
             Order::Same => {}
             Order::Older => {
                 // Unless versions went back; the next read will tell.

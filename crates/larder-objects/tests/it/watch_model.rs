@@ -147,6 +147,58 @@ impl Item {
         }
         (self.known, self.at, self.source, self.followed) = (Some(known), at, ReadFrom::Watch, true);
     }
+
+    fn replace(&mut self, object: Option<&Arc<Doc>>, read: ReadKind, now: Timestamp, step: usize) {
+        let consistent = read == ReadKind::Consistent;
+        if consistent {
+            self.verified = true;
+            self.doubt = self.doubt.filter(|(_, doubted)| *doubted > self.listed);
+        }
+        let outdated = consistent && self.listed <= self.restored;
+        let later = consistent && (self.followed || (self.listed > self.arrived && !outdated));
+        let known = self.known.clone();
+        let is_taken = match (known, object) {
+            (None, _) => true,
+            (Some(Some(held)), Some(new)) if later => {
+                if version(new) < version(&held) {
+                    self.restored = step;
+                }
+                true
+            }
+            _ if later => true,
+            // One absence is like another: what the watch tells next may be from before the held one.
+            (Some(None), None) => {
+                self.followed = false;
+                if consistent {
+                    (self.arrived, self.at, self.source) = (step, now, ReadFrom::Watch);
+                }
+                false
+            }
+            (Some(Some(held)), Some(new)) if outdated && (&held.version, &held.uid) != (&new.version, &new.uid) => {
+                self.doubted(now, step);
+                true
+            }
+            (Some(Some(held)), Some(new)) if consistent && held.uid != new.uid => {
+                self.doubted(now, step);
+                true
+            }
+            (Some(Some(held)), Some(new)) => version(new) >= version(&held),
+            (Some(None), Some(_)) | (Some(Some(_)), None) => {
+                self.doubted(now, step);
+                true
+            }
+        };
+        if is_taken {
+            self.learn(object.cloned(), now, step);
+        } else if object.is_some() {
+            self.doubted(now, step);
+            self.followed = false;
+        }
+        if !self.verified {
+            self.doubted(now, step);
+        }
+        is_synced(&mut self.how);
+    }
 }
 
 impl Model {
@@ -254,49 +306,7 @@ impl Model {
                 shows_life
             }
             Say::Replace(object, read) => {
-                let consistent = *read == ReadKind::Consistent;
-                if consistent {
-                    item.verified = true;
-                    item.doubt = item.doubt.filter(|(_, doubted)| *doubted > item.listed);
-                }
-                let outdated = consistent && item.listed <= item.restored;
-                let later = consistent && (item.followed || (item.listed > item.arrived && !outdated));
-                let known = item.known.clone();
-                let is_taken = match (known, object) {
-                    (None, _) | (Some(None), None) => true,
-                    (Some(Some(held)), Some(new)) if later => {
-                        if version(new) < version(&held) {
-                            item.restored = step;
-                        }
-                        true
-                    }
-                    _ if later => true,
-                    (Some(Some(held)), Some(new))
-                        if outdated && (&held.version, &held.uid) != (&new.version, &new.uid) =>
-                    {
-                        item.doubted(now, step);
-                        true
-                    }
-                    (Some(Some(held)), Some(new)) if consistent && held.uid != new.uid => {
-                        item.doubted(now, step);
-                        true
-                    }
-                    (Some(Some(held)), Some(new)) => version(new) >= version(&held),
-                    (Some(None), Some(_)) | (Some(Some(_)), None) => {
-                        item.doubted(now, step);
-                        true
-                    }
-                };
-                if is_taken {
-                    item.learn(object.clone(), now, step);
-                } else {
-                    item.doubted(now, step);
-                    item.followed = false;
-                }
-                if !item.verified {
-                    item.doubted(now, step);
-                }
-                is_synced(&mut item.how);
+                item.replace(object.as_ref(), *read, now, step);
                 true
             }
             Say::Set(_) | Say::Delete => {

@@ -115,7 +115,8 @@ fn a_list_from_before_a_fetch_ended_is_weighed_against_it() {
         let out = copy.replace(new.map(doc), Some(4), moment(9));
         assert_eq!(out.as_ref().map(version), if taken { held } else { new }, "{held:?} {new:?}");
         let expected = if taken {
-            (new, false, doubted, at(9), Source::Watch)
+            // One absence is like another: what the watch tells after it may be from before the fetch.
+            (new, held.is_none() && new.is_none(), doubted, at(9), Source::Watch)
         } else {
             (held, true, doubted, at(5), Source::LiveRead)
         };
@@ -385,6 +386,14 @@ fn a_list_that_may_lag_proves_nothing() {
     assert_eq!((copy.object().map(version), copy.is_ahead(), copy.is_doubtful()), (Some(6), false, true));
     copy.replace(None, None, moment(9));
     assert_eq!((copy.object().map(version), copy.doubted()), (None, 9));
+    // An absence that lags: an event after it may be from before the absence that was read.
+    let mut copy = ahead(None);
+    for moment in [moment(6), moment(7)] {
+        copy.replace(None, None, moment);
+        assert_eq!((copy.is_ahead(), copy.is_doubtful(), copy.at()), (true, false, at(5)));
+    }
+    copy.set(Some(doc(1)), moment(8));
+    assert_eq!((copy.object().map(version), copy.is_doubtful()), (Some(1), true));
 }
 
 #[test]
