@@ -22,6 +22,7 @@ pub(crate) fn compose(text: &str) -> Result<Node, Mistake> {
     }
     let options = granit_parser::options! {
         emit_comments: false,
+        emit_anchor_events: true,
         block_scalar_eof_without_line_feed: true,
         flow_nesting_limit: DEPTH,
         block_nesting_limit: DEPTH,
@@ -56,10 +57,19 @@ struct Composed {
 
 impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, I> {
     fn next(&mut self) -> Result<(Event<'a>, Span), Mistake> {
-        match self.events.next() {
-            Some(Ok(next)) => Ok(next),
-            Some(Err(error)) => Err(scan(&error)),
-            None => Err(Mistake::anywhere("it ends too early")),
+        loop {
+            match self.events.next() {
+                Some(Ok((Event::Anchor(_, name), span))) => {
+                    // YAML 1.1 has fewer names.
+                    if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
+                        let problem = "an anchor that is not of letters, digits, '-' and '_'";
+                        return Err(Mistake::at(place(&span), problem));
+                    }
+                }
+                Some(Ok(next)) => return Ok(next),
+                Some(Err(error)) => return Err(scan(&error)),
+                None => return Err(Mistake::anywhere("it ends too early")),
+            }
         }
     }
 

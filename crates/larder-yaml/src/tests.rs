@@ -51,9 +51,20 @@ fn scalars_mean_what_yaml_1_1_says() {
         let means: serde_json::Value = serde_json::from_str(means).unwrap();
         assert_eq!(json(&yaml(text).unwrap_or_else(|mistake| panic!("{text:?}: {mistake}"))), means, "{text:?}");
     }
-    for text in
-        ["!!int x", "!!null x", "!!bool 1", ".inf", "{~: 1}", "{[1]: 2}", "{<<: 1}", "*x", "a: &x [*x]", "a: \u{7}"]
-    {
+    for text in [
+        "!!int x",
+        "!!null x",
+        "!!bool 1",
+        ".inf",
+        "{~: 1}",
+        "{[1]: 2}",
+        "{<<: 1}",
+        "*x",
+        "a: &x [*x]",
+        "a: &'' b",
+        "a: !,!x b",
+        "a: \u{7}",
+    ] {
         assert!(yaml(text).is_err(), "{text:?}");
     }
 }

@@ -270,6 +270,8 @@ fn disturb(random: &mut Xoshiro256PlusPlus, text: &mut String) {
         8 => text.truncate(at),
         9 => text.insert_str(0, "%YAML 1.1\n---\n"),
         10 => text.insert(line, '\n'),
+        // What YAML 1.1 and 1.2 allow in the names of tags and anchors differs.
+        _ if text[..at].ends_with(['!', '&', '*']) || text[at..].starts_with('!') => {}
         _ => text.insert_str(
             at,
             ["'", "\"", ":", ",", "[", "{", "}", "]", "&", "*", "-", "#", "\u{7}"].choose(random).unwrap_or(&" "),
