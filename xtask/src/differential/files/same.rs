@@ -90,7 +90,9 @@ fn quantity(text: &str) -> Option<i128> {
     let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
     let (number, suffix) = text.split_at(split);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let digits = format!("{whole}{fraction}");
+    // A suffix alone is nothing of its unit.
+    let digits: i128 = if matches!(digits.as_str(), "" | "+" | "-") { 0 } else { digits.parse().ok()? };
     let tens = |power: i32| 10_i128.checked_pow(u32::try_from(power).ok()?);
     let scale = match suffix {
         "n" => tens(0)?,
