@@ -86,7 +86,13 @@ async fn an_exit_with_code_3_ends_a_wait(testbed: &Testbed, cluster: &Cluster) -
     let (wait, stopped) = tokio::join!(daemon.larder(&waits), stop);
     stopped.expect("stopped");
     assert_eq!(wait.ok(), "pod/task condition met\n");
-    let answer = daemon.get(&path).await.body;
+    let early = daemon.get(&path).await.body;
+    let exited = find(&early, id);
+    assert_eq!((&exited["state"], &exited["exitCode"]), (&json!("exited"), &json!(3)), "{early}");
+
+    // That may be the state of the container alone. What is newer than its end is the state of the whole pod.
+    let end = exited["finishedAt"].as_str().unwrap_or_else(|| panic!("no end in {early}"));
+    let answer = daemon.get(&format!("{path}?newerThan={end}&timeout=10s")).await.body;
     let exited = find(&answer, id);
     assert_eq!((&exited["state"], &exited["exitCode"]), (&json!("exited"), &json!(3)), "{answer}");
 
