@@ -336,6 +336,7 @@ async fn pods_are_listed_from_the_watch_cache_where_streaming_lists_are_refused(
     server.store().create(pod("shop", "web").node("n1").build()).unwrap();
     let (pods, _own, _runs) = sources(&server, options()).await;
     until(|| pods.get("shop", "web").is_some() && pods.freshness().is_some_and(|freshness| freshness.is_fresh())).await;
+    until(|| server.counts().watches_open == 2).await;
     server.store().create(pod("shop", "second").node("n1").build()).unwrap();
     server.expire_watches();
     until(|| pods.status().lists == 2 && pods.get("shop", "second").is_some()).await;

@@ -322,7 +322,11 @@ impl Renewal {
         let write = move || {
             let mut pipe = std::fs::File::options().write(true).open(&path)?;
             write_private(&path, &new)?;
-            pipe.write_all(new.as_bytes())
+            match pipe.write_all(new.as_bytes()) {
+                // The loader first looks whether the file can be opened. If that was all, it reads the file.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written,
+            }
         };
         tokio::task::spawn_blocking(write).await.unwrap().unwrap();
     }
