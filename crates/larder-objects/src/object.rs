@@ -186,6 +186,9 @@ pub trait Fetch: Send + Sync + 'static {
 /// #     fn uid(&self) -> &str {
 /// #         ""
 /// #     }
+/// #     fn is_immutable(&self) -> bool {
+/// #         false
+/// #     }
 /// # }
 /// # #[derive(Debug, thiserror::Error)]
 /// # #[error("unavailable")]
@@ -193,6 +196,9 @@ pub trait Fetch: Send + Sync + 'static {
 /// # impl larder_objects::FetchError for Unavailable {
 /// #     fn is_not_found(&self) -> bool {
 /// #         false
+/// #     }
+/// #     fn class(&self) -> &'static str {
+/// #         "unavailable"
 /// #     }
 /// # }
 ///
