@@ -33,8 +33,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
-/// How much later than the question for an event's container the list of its pod is asked for, if that is not answered before: at
-/// the same time they would share the runtime's processors, and both be answered later.
+/// How much later than the question for an event's container the list of its pod is asked for, if that is not answered before, so
+/// that the two need not share the runtime's processors.
 const HEAD_START: Duration = Duration::from_millis(5);
 
 /// The pod that was inspected, and what came of it; nothing, where it was aborted.
