@@ -1,7 +1,9 @@
 //! How old an answer is, where it came from, and whether it can still be relied upon.
 
+use crate::ObjectTtl;
 use larder_clock::Timestamp;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,9 +112,8 @@ pub struct Freshness {
     pub source: Source,
     /// Whether that still holds.
     pub state: FreshState,
-    /// For how long after `confirmed_at` a fresh answer stays fresh if nothing confirms it before; `None` where no time ends
-    /// that: a watch keeps the object, it cannot change, or every read asks.
-    pub fresh_for: Option<Duration>,
+    /// See [`fresh_for`](Self::fresh_for). In nanoseconds, for reads are many and few of them ask for it.
+    fresh_for: Option<NonZeroU64>,
 }
 
 impl Freshness {
@@ -137,9 +138,22 @@ impl Freshness {
 
     /// The same, fresh for so long after it was confirmed; `None` where no time ends that.
     #[must_use]
-    pub const fn with_fresh_for(mut self, time: Option<Duration>) -> Self {
-        self.fresh_for = time;
+    pub fn with_fresh_for(mut self, time: Option<Duration>) -> Self {
+        self.fresh_for = time.and_then(|time| NonZeroU64::new(time.as_nanos().try_into().unwrap_or(u64::MAX)));
         self
+    }
+
+    /// The same, fresh for that TTL; with one of 0 or less, every read asks.
+    #[inline]
+    pub(crate) fn with_ttl(mut self, ttl: ObjectTtl) -> Self {
+        self.fresh_for = u64::try_from(ttl.as_nanos()).ok().and_then(NonZeroU64::new);
+        self
+    }
+
+    /// For how long after `confirmed_at` a fresh answer stays fresh if nothing confirms it before; `None` where no time ends
+    /// that: a watch keeps the object, it cannot change, or every read asks.
+    pub fn fresh_for(&self) -> Option<Duration> {
+        self.fresh_for.map(|nanos| Duration::from_nanos(nanos.get()))
     }
 
     /// When a fresh answer stops being fresh by time alone, or when a stale one stopped. What a header, a table and a metric
@@ -158,7 +172,7 @@ impl Freshness {
     /// ```
     pub fn expires_at(&self) -> Option<Timestamp> {
         match self.state {
-            FreshState::Fresh => self.fresh_for.map(|time| self.confirmed_at + time),
+            FreshState::Fresh => self.fresh_for.map(|nanos| self.confirmed_at.saturating_add_nanos(nanos.get().into())),
             FreshState::Stale { since, .. } => Some(since),
         }
     }
@@ -193,11 +207,6 @@ impl Freshness {
     pub fn age(&self, now: Timestamp) -> Duration {
         now.saturating_duration_since(self.confirmed_at)
     }
-}
-
-/// The TTL as the time that an answer stays fresh; `None` for 0 or less, with which every read asks.
-pub(crate) const fn fresh_for(ttl: i64) -> Option<Duration> {
-    if ttl > 0 { Some(Duration::from_nanos(ttl.unsigned_abs())) } else { None }
 }
 
 /// An object, and how fresh it is.

@@ -98,12 +98,17 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
         self.ttl.object_ttl().unwrap_or(self.default_ttl)
     }
 
-    /// How fresh what was confirmed then is now, if it is. Reads the clock, so call it after the confirmation was read: a time
-    /// from before it would pass for fresh with a TTL of 0.
+    /// The TTL within which what was confirmed then is now, if it is. Reads the clock, so call it after the confirmation was
+    /// read: a time from before it would pass for fresh with a TTL of 0.
     #[inline]
-    fn fresh(&self, confirmed: Confirmed) -> Option<Freshness> {
+    fn ttl_if_fresh(&self, confirmed: Confirmed) -> Option<ObjectTtl> {
         let ttl = self.ttl();
-        self.clock.is_before(confirmed.expiry(ttl)).then(|| confirmed.fresh(ttl))
+        self.clock.is_before(confirmed.expiry(ttl)).then_some(ttl)
+    }
+
+    /// How fresh what was confirmed then is now, if it is. Reads the clock, as [`ttl_if_fresh`](Self::ttl_if_fresh) does.
+    fn fresh(&self, confirmed: Confirmed) -> Option<Freshness> {
+        self.ttl_if_fresh(confirmed).map(|ttl| confirmed.fresh(ttl))
     }
 
     fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {

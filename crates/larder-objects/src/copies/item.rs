@@ -2,9 +2,8 @@
 
 use super::After;
 use super::copy::{Copy, Known, Moment, Settled, Stamp};
-use crate::freshness::fresh_for;
 use crate::sync::{AtomicBool, AtomicI64, Ordering};
-use crate::{FetchError, FreshState, Freshness, Kept, Object, ReadKind, Source, StaleReason};
+use crate::{FetchError, FreshState, Freshness, Kept, Object, ObjectTtl, ReadKind, Source, StaleReason};
 use futures_util::future::{Shared, WeakShared};
 use larder_clock::Timestamp;
 use smallvec::SmallVec;
@@ -347,10 +346,10 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     }
 
     /// For how long after it was confirmed what is held is good if nothing confirms it: for its TTL, unless a reflector that
-    /// is well keeps it or it is held for good.
-    pub(super) fn fresh_for(&self, link: Option<&Link<E, H>>, polling: Option<Polling>) -> Option<Duration> {
+    /// is well keeps it or it is held for good; 0 then.
+    pub(super) fn fresh_for(&self, link: Option<&Link<E, H>>, polling: Option<Polling>) -> ObjectTtl {
         let is_kept = matches!(self.watch, Watch::Held) || link.is_some_and(Link::is_healthy);
-        polling.filter(|_| !is_kept).and_then(|polling| fresh_for(polling.ttl))
+        polling.filter(|_| !is_kept).map_or(ObjectTtl::from_nanos(0), |polling| ObjectTtl::from_nanos(polling.ttl))
     }
 
     /// What is held was good until then, by the rules that it is kept by.
@@ -393,7 +392,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         let (confirmed_at, source) = self.confirmed(link, base);
         let since = || self.stale_since(link, polling, base).min(now).max(confirmed_at);
         let state = reason.map_or(FreshState::Fresh, |reason| FreshState::Stale { since: since(), reason });
-        Freshness::new(confirmed_at, source, state).with_fresh_for(self.fresh_for(link, polling))
+        Freshness::new(confirmed_at, source, state).with_ttl(self.fresh_for(link, polling))
     }
 
     /// How fresh what is held is as it stands: what a read that may ask nobody would be answered. An absence that a read asks

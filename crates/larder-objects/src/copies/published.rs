@@ -1,9 +1,8 @@
 //! What reads find without a lock: what is known of each object that is good as it is.
 
 use super::item::{Polling, Pulse, offset};
-use crate::freshness::fresh_for;
 use crate::sync::{AtomicI64, Ordering};
-use crate::{FreshState, Freshness, Source};
+use crate::{FreshState, Freshness, ObjectTtl, Source};
 use larder_clock::Timestamp;
 use std::sync::Arc;
 
@@ -44,15 +43,14 @@ impl<O> Record<O> {
     /// How fresh it is now; `None` if it is not, or if that takes more than a look.
     pub(super) fn freshness(&self, polling: Option<Polling>, now: Timestamp, base: Timestamp) -> Option<Freshness> {
         let within = |at: Timestamp, nanos: i64| now < at.saturating_add_nanos(nanos.into());
-        let mut time = None;
+        let mut ttl = ObjectTtl::from_nanos(0);
         let (confirmed_at, source) = match &self.good {
             Good::Held => (self.at, self.source),
             Good::Polled => {
-                let ttl = polling?.ttl;
-                if !within(self.at, ttl) {
+                ttl = ObjectTtl::from_nanos(polling?.ttl);
+                if !within(self.at, ttl.as_nanos()) {
                     return None;
                 }
-                time = fresh_for(ttl);
                 (self.at, self.source)
             }
             Good::Watched(pulse) => {
@@ -69,7 +67,7 @@ impl<O> Record<O> {
                 confirmed
             }
         };
-        Some(Freshness::new(confirmed_at, source, FreshState::Fresh).with_fresh_for(time))
+        Some(Freshness::new(confirmed_at, source, FreshState::Fresh).with_ttl(ttl))
     }
 
     pub(super) fn access(&self, base: Timestamp, now: Timestamp) {

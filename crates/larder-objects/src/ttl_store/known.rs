@@ -2,7 +2,6 @@
 //! concurrency.
 
 use crate::fetched::Fetched;
-use crate::freshness::fresh_for;
 use crate::order::{Order, Relation, order};
 use crate::{
     FetchError, FreshState, Freshness, GetError, Object, ObjectKey, ObjectTtl, Read, ReadKind, Source, StaleReason,
@@ -26,7 +25,7 @@ impl Confirmed {
     /// As the answer of the fetch that confirmed it, or within its TTL.
     #[inline]
     pub(super) fn fresh(self, ttl: ObjectTtl) -> Freshness {
-        Freshness::new(self.at, self.source, FreshState::Fresh).with_fresh_for(fresh_for(ttl.as_nanos()))
+        Freshness::new(self.at, self.source, FreshState::Fresh).with_ttl(ttl)
     }
 
     pub(super) fn stale(self, ttl: ObjectTtl, reason: StaleReason) -> Freshness {

@@ -51,13 +51,14 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Get<'_, '_, '_, F, C, T> {
         let this = self.get_mut();
         if this.reader.is_none() {
             let published = this.store.registry.published();
-            // Built where it is returned: this is what most reads are.
+            // What most reads are. The answer is large, so it is built where it is returned.
             let fresh = |value: &Published<F::Object>| {
-                let freshness = this.store.fresh(value.confirmed())?;
-                Some(Read { object: Arc::clone(&value.object), freshness })
+                let confirmed = value.confirmed();
+                let ttl = this.store.ttl_if_fresh(confirmed)?;
+                Some((Arc::clone(&value.object), confirmed, ttl))
             };
-            if let Some(read) = published.read(this.namespace, this.name, fresh).flatten() {
-                return Poll::Ready(Ok(read));
+            if let Some((object, confirmed, ttl)) = published.read(this.namespace, this.name, fresh).flatten() {
+                return Poll::Ready(Ok(Read { object, freshness: confirmed.fresh(ttl) }));
             }
         }
         this.poll_reader(context)
