@@ -4,9 +4,9 @@ use crate::measure::{cycle, nanos_per_operation, shuffled, uids};
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use larder_clock::MonotonicClock;
-use larder_kube::{Kind, KubeError, KubeObject};
 use larder_objects::references::Secrets;
 use larder_objects::{Fetch, FetchError, NodeTtl, ObjectKey, PodObjects, ReadKind, Source, TtlStore};
+use larder_resource::{DecodeError, Kind, KubeObject};
 use std::future::{Ready, ready};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct EmptySecrets;
 /// Why a Secret could not be had.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub struct Unreadable(#[from] KubeError);
+pub struct Unreadable(#[from] DecodeError);
 
 impl FetchError for Unreadable {
     fn is_not_found(&self) -> bool {

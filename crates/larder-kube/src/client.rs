@@ -2,11 +2,9 @@
 
 use crate::arrivals::Arrivals;
 use crate::connect::{Origin, absolute, without_credentials};
-use crate::error::{DecodeProblem, KubeError, Target, causes};
+use crate::error::{KubeError, Target, causes};
 use crate::fetch::KubeFetch;
 use crate::list_watch::requests::encode;
-use crate::node::Node;
-use crate::object::ObjectKind;
 use crate::options::KubeOptions;
 use crate::pool::{AGENT, Answer, Body, Transport, is_unconnected};
 use crate::reach::Reach;
@@ -17,6 +15,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
+use larder_resource::{DecodeError, Node, ObjectKind};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
@@ -240,9 +239,9 @@ impl KubeClient {
         let path = path.ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
         let deadline = Instant::now() + self.options().fetch_deadline;
         let error = match self.get(&target, &path, deadline, self.options().max_object_bytes).await {
-            Ok(body) => match Node::parse(&body) {
+            Ok(body) => match Node::from_json(&body) {
                 Ok(found) if found.name() == node => return Ok(NodeCheck::Found(Box::new(found))),
-                Ok(_) => KubeError::decode(target, DecodeProblem::AnotherObject { field: "metadata.name" }),
+                Ok(_) => KubeError::decode(target, DecodeError::AnotherObject { field: "metadata.name" }),
                 Err(problem) => KubeError::decode(target, problem),
             },
             Err(error) => error,
@@ -414,7 +413,7 @@ impl KubeClient {
         limit: usize,
     ) -> Result<Zeroizing<Vec<u8>>, KubeError> {
         let begun = Instant::now();
-        let too_large = || KubeError::decode(target.clone(), DecodeProblem::TooLarge { limit });
+        let too_large = || KubeError::decode(target.clone(), DecodeError::TooLarge { limit });
         let mut body = response.into_body();
         let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if expected > limit {

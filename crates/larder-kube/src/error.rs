@@ -1,7 +1,7 @@
 //! What can go wrong with the API server, for whom, why, and what to do about it.
 
-use crate::object::Kind;
 use larder_objects::{FetchError, ObjectKey};
+use larder_resource::{DecodeError, Kind};
 use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
@@ -158,7 +158,7 @@ pub enum KubeError {
         /// What was asked for.
         target: Target,
         /// What is wrong with it; never what is in it.
-        problem: DecodeProblem,
+        problem: DecodeError,
     },
     /// A list came from the API server's cache, and is not known to be current.
     #[error(
@@ -187,73 +187,8 @@ pub enum KubeError {
     },
 }
 
-/// What is wrong with an answer. It holds places and names of fields, never values.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeProblem {
-    /// The bytes end before the object does.
-    #[error("it ends in the middle, at line {line} column {column}")]
-    Truncated {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-    },
-    /// The bytes are not JSON.
-    #[error("not JSON at line {line} column {column}")]
-    Syntax {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-    },
-    /// A field has another type than it must have.
-    #[error("a field of the wrong type or missing, at line {line} column {column}")]
-    Shape {
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-    },
-    /// A field is missing.
-    #[error("{0} is missing")]
-    Missing(&'static str),
-    /// A field says that this is something else than was asked for.
-    #[error("{field} is not {wants:?}, as was asked for")]
-    Other {
-        /// The field.
-        field: &'static str,
-        /// What it should be.
-        wants: &'static str,
-    },
-    /// It is another object than the one asked for.
-    #[error("it is another object: {field} differs")]
-    AnotherObject {
-        /// The field.
-        field: &'static str,
-    },
-    /// It is larger than larder takes.
-    #[error("it is larger than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: usize,
-    },
-}
-
-impl From<serde_json::Error> for DecodeProblem {
-    /// Keeps the place and drops the message, which can quote values.
-    fn from(error: serde_json::Error) -> Self {
-        let (line, column) = (error.line(), error.column());
-        match error.classify() {
-            serde_json::error::Category::Eof => Self::Truncated { line, column },
-            serde_json::error::Category::Data => Self::Shape { line, column },
-            serde_json::error::Category::Syntax | serde_json::error::Category::Io => Self::Syntax { line, column },
-        }
-    }
-}
-
 impl KubeError {
-    pub(crate) fn decode(target: Target, problem: DecodeProblem) -> Self {
+    pub(crate) fn decode(target: Target, problem: DecodeError) -> Self {
         Self::Decode { target, problem }
     }
 

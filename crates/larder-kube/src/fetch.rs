@@ -2,9 +2,9 @@
 
 use crate::backoff::Backoff;
 use crate::client::{KubeClient, segment};
-use crate::error::{DecodeProblem, KubeError, Target};
-use crate::object::{KubeObject, ObjectKind};
+use crate::error::{KubeError, Target};
 use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
+use larder_resource::{DecodeError, Kind, KubeObject, ObjectKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -64,14 +64,14 @@ impl KubeFetch {
     }
 
     fn checked(&self, key: &ObjectKey, target: &Target, body: &[u8]) -> Result<KubeObject, KubeError> {
-        let object =
-            KubeObject::parse(self.kind.into(), body).map_err(|problem| KubeError::decode(target.clone(), problem))?;
+        let object = KubeObject::from_json(self.kind.into(), body)
+            .map_err(|problem| KubeError::decode(target.clone(), problem))?;
         for (field, same) in [
             ("metadata.name", object.name() == key.name()),
             ("metadata.namespace", object.namespace() == key.namespace()),
         ] {
             if !same {
-                return Err(KubeError::decode(target.clone(), DecodeProblem::AnotherObject { field }));
+                return Err(KubeError::decode(target.clone(), DecodeError::AnotherObject { field }));
             }
         }
         Ok(object)
@@ -98,7 +98,7 @@ impl Fetch for KubeFetch {
 
 fn path_of(kind: ObjectKind, key: &ObjectKey, read: ReadKind) -> Option<String> {
     let (namespace, name) = (segment(key.namespace())?, segment(key.name())?);
-    let resource = crate::Kind::from(kind).resource();
+    let resource = Kind::from(kind).resource();
     let mut path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
     if let Some(version) = read.resource_version() {
         path.push_str("?resourceVersion=");

@@ -7,8 +7,8 @@
 //! - [`KubeClient`]: one API server; made from a kubeconfig or the pod's service account.
 //! - [`KubeFetch`]: reads of one Secret or ConfigMap, for the stores of `larder-objects`.
 //! - [`KubeReflect`]: a list and watch for each Secret or ConfigMap, or one for a namespace, for the same stores.
-//! - [`PodSource`] and [`NodeSource`]: list and watch, what is known is read through a [`SourceReader`].
-//! - [`source`]: the same reading end for any other source, such as a folder of manifests.
+//! - [`PodSource`] and [`NodeSource`]: list and watch, what is known is read through a
+//!   [`SourceReader`](larder_resource::SourceReader).
 //!
 //! # Guarantees
 //!
@@ -31,8 +31,9 @@
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
-//! use larder_kube::{KubeClient, KubeOptions, ObjectKind};
+//! use larder_kube::{KubeClient, KubeOptions};
 //! use larder_objects::{Fetch, ObjectKey, ReadKind};
+//! use larder_resource::ObjectKind;
 //! # let server = larder_testkit::api_server::ApiServer::start().await?;
 //! # server.store().create(larder_testkit::objects::secret("web", "tls", &[("key", "value")]))?;
 //! # let folder = tempfile::tempdir()?;
@@ -57,35 +58,25 @@ mod error;
 mod fetch;
 mod kubeconfig;
 mod list_watch;
-mod node;
-mod object;
 mod object_reflector;
 mod options;
 mod plugin;
-mod pod;
 mod pool;
 mod proxy;
 mod reach;
 mod session;
-pub mod source;
 mod source_reflector;
 mod stats;
-mod strict;
-mod text;
 mod tls;
 
 pub use client::{KubeClient, NodeCheck};
 pub use connector::{ByteStream, Connecting, Connector};
-pub use error::{DecodeProblem, KubeError, Target};
+pub use error::{KubeError, Target};
 pub use fetch::KubeFetch;
 #[doc(hidden)]
 pub use kubeconfig::kubeconfig_meaning;
-pub use node::Node;
-pub use object::{Kind, KubeObject, ObjectKind, json_of};
 pub use object_reflector::{KubeReflect, KubeReflector};
 pub use options::KubeOptions;
-pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};
 pub use proxy::{Proxy, ProxyEnvironment};
-pub use source::{Change, Changes, Fault, SourceReader, SourceStatus, SourceWriter};
 pub use source_reflector::{NodeSource, PodSource, Reflector};
 pub use stats::KubeStats;

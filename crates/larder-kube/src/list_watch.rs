@@ -64,9 +64,9 @@
 use crate::backoff::Backoff;
 use crate::client::KubeClient;
 use crate::error::KubeError;
-use crate::object::KubeObject;
 use crate::reach::Reach;
 use larder_objects::{ReadKind, resource_version_order};
+use larder_resource::KubeObject;
 use liveness::QuietWatches;
 use requests::{End, Event, Watch};
 use revision::Revision;

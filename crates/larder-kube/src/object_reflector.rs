@@ -23,13 +23,13 @@
 //! confirm nothing: what they hold always counts as current.
 
 use crate::client::KubeClient;
-use crate::error::{DecodeProblem, KubeError, Target};
+use crate::error::{KubeError, Target};
 use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
-use crate::object::{Kind, KubeObject, ObjectKind};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Method;
 use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+use larder_resource::{DecodeError, Kind, KubeObject, ObjectKind};
 use serde::Deserialize;
 use std::fmt;
 use std::pin::pin;
@@ -55,7 +55,8 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 ///
 /// ```no_run
 /// # let _ = async {
-/// use larder_kube::{KubeClient, KubeError, KubeObject, KubeOptions, ObjectKind};
+/// use larder_kube::{KubeClient, KubeError, KubeOptions};
+/// use larder_resource::{KubeObject, ObjectKind};
 /// use larder_objects::{ObjectKey, Reflect, ReflectorEvent, ReflectorSink};
 ///
 /// let client = KubeClient::from_kubeconfig("/etc/kubernetes/kubelet.conf", None, KubeOptions::default()).await?;
@@ -215,7 +216,7 @@ impl Sink for ObjectSink {
     type Object = KubeObject;
 
     fn parse(selection: &Selection, json: &[u8]) -> Result<KubeObject, KubeError> {
-        KubeObject::parse(selection.kind(), json).map_err(|problem| KubeError::decode(selection.target(), problem))
+        KubeObject::from_json(selection.kind(), json).map_err(|problem| KubeError::decode(selection.target(), problem))
     }
 
     fn metadata(object: &KubeObject) -> &KubeObject {
@@ -367,7 +368,7 @@ async fn may(client: &KubeClient, kind: ObjectKind, namespace: &str, verb: &str)
     let deadline = Instant::now() + client.options().fetch_deadline;
     let response = client.send(&target, &Method::POST, path, &Bytes::from(review.to_string()), deadline).await?;
     let body = client.collect(&target, response, deadline, client.options().max_object_bytes).await?;
-    let bad = |error: serde_json::Error| KubeError::decode(target, DecodeProblem::from(error));
+    let bad = |error: serde_json::Error| KubeError::decode(target, DecodeError::from(error));
     let review: Review = serde_json::from_slice(&body).map_err(bad)?;
     Ok(review.status.allowed)
 }

@@ -4,8 +4,8 @@
 //!
 //! Those of the list-watch, and:
 //!
-//! - *No false absence*: a source has [synced](crate::SourceStatus::synced) with a list that is known to be current. What a
-//!   list from the API server's cache has is served as stale until then; what it lacks is 'not known yet'.
+//! - *No false absence*: a source has [synced](larder_resource::SourceStatus::synced) with a list that is known to be current.
+//!   What a list from the API server's cache has is served as stale until then; what it lacks is 'not known yet'.
 //! - *A dead link is noticed* without HTTP/2 too: by the kernel, which probes an idle connection, and otherwise when nothing,
 //!   no bookmark either, has come for [`KubeOptions::idle_timeout`](crate::KubeOptions::idle_timeout): everything is listed
 //!   again.
@@ -19,14 +19,12 @@
 //! Cancelling or dropping the run closes the watch; readers keep what was last known, marked stale.
 
 use crate::client::KubeClient;
-use crate::error::KubeError;
+use crate::error::{KubeError, Target};
 use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
-use crate::node::Node;
-use crate::object::{Kind, KubeObject};
-use crate::pod::Pod;
-use crate::source::{self, Held, SourceReader, SourceWriter};
 use larder_clock::Clock;
 use larder_objects::{FetchError as _, ReadKind, Source};
+use larder_resource::source::{self, Held, SourceReader, SourceWriter};
+use larder_resource::{Kind, KubeObject, Node, Pod};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -127,7 +125,7 @@ impl<T: Held> Sink for SourceSink<T> {
     type Object = T;
 
     fn parse(_: &Selection, json: &[u8]) -> Result<T, KubeError> {
-        T::decode_json(json)
+        T::decode_json(json).map_err(|problem| KubeError::decode(Target::Any(T::KIND), problem))
     }
 
     fn metadata(object: &T) -> &KubeObject {

@@ -1,7 +1,7 @@
 //! What can be wrong with a folder of manifests, and with what is in it.
 
-use larder_kube::Kind;
 use larder_objects::{FetchError, ObjectKey};
+use larder_resource::Kind;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use crate::error::ManifestError;
 use crate::source::ManifestReader;
-use larder_kube::{KubeObject, ObjectKind};
 use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
+use larder_resource::{KubeObject, ObjectKind};
 use std::sync::Arc;
 
 /// Reads of Secrets, or of ConfigMaps, from [`ManifestReader::fetcher`]. A read is a look into a map: it is answered at

@@ -2,7 +2,7 @@
 //! A folder of manifests as the source of pods, Secrets and ConfigMaps, for a node without a cluster.
 //!
 //! Files in YAML or JSON, as for static pods and `kubectl apply`, several documents a file. [`ManifestSource`] reads them,
-//! follows their changes, and hands out the same [`SourceReader`](larder_kube::SourceReader) as the API server's sources,
+//! follows their changes, and hands out the same [`SourceReader`](larder_resource::SourceReader) as the API server's sources,
 //! and a [`Fetch`](larder_objects::Fetch) of Secrets and ConfigMaps for the stores.
 //!
 //! # Guarantees

@@ -4,7 +4,7 @@ use crate::hash::Hash;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use larder_kube::{Kind, MIRROR_ANNOTATION};
+use larder_resource::{Kind, MIRROR_ANNOTATION};
 use larder_yaml::{Bytes, Mistake, Node, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

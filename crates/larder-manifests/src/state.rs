@@ -6,8 +6,8 @@ use crate::folder::{self, Stamp};
 use crate::hash::Hash;
 use crate::object::Manifest;
 use crate::source::ManifestOptions;
-use larder_kube::{Kind, KubeError, KubeObject, Pod};
 use larder_objects::ObjectKey;
+use larder_resource::{DecodeError, Kind, KubeObject, Pod};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
@@ -75,7 +75,7 @@ enum Held {
 }
 
 impl Held {
-    fn new(kind: Kind, json: &[u8]) -> Result<Self, KubeError> {
+    fn new(kind: Kind, json: &[u8]) -> Result<Self, DecodeError> {
         match kind {
             Kind::Pod => Pod::from_json(json).map(|pod| Self::Pod(pod.into())),
             _ => KubeObject::from_json(kind, json).map(|object| Self::Object(object.into())),
@@ -90,7 +90,7 @@ impl Held {
     }
 
     /// The same object under another version.
-    fn versioned(&self, version: u64) -> Result<Self, KubeError> {
+    fn versioned(&self, version: u64) -> Result<Self, DecodeError> {
         let mut value: serde_json::Value = self.object().decode()?;
         value["metadata"]["resourceVersion"] = version.to_string().into();
         Self::new(self.object().kind(), value.to_string().as_bytes())

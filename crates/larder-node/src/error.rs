@@ -1,8 +1,8 @@
 //! Why a read of a [`Node`](crate::Node) has no object to give.
 
 use crate::config::ConfigError;
-use larder_kube::Kind;
 use larder_objects::{Freshness, ObjectKey};
+use larder_resource::Kind;
 use std::sync::Arc;
 use std::time::Duration;
 

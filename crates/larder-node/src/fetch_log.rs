@@ -11,8 +11,8 @@
 //! One, held for a lookup or a change, never over an `.await`.
 
 use larder_clock::{Clock, Timestamp};
-use larder_kube::KubeObject;
 use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectNamespace, Source};
+use larder_resource::KubeObject;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;

@@ -45,7 +45,7 @@ mod tasks;
 pub use answer::{Answer, Outcome};
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use error::{ReadError, StartError};
-pub use larder_kube::ObjectKind;
+pub use larder_resource::ObjectKind;
 pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{

@@ -12,15 +12,13 @@ use crate::source::{ObjectReflect, ObjectSource};
 use crate::strategy::Strategy;
 use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
-use larder_kube::source::{self, Held};
-use larder_kube::{
-    Kind, KubeClient, KubeObject, KubeReflect, NodeCheck, NodeSource, ObjectKind, Pod, PodSource, SourceReader,
-    SourceWriter,
-};
+use larder_kube::{KubeClient, KubeReflect, NodeCheck, NodeSource, PodSource};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{FreshState, Freshness, ObjectKey, PodIdentity, Source};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
+use larder_resource::source::{self, Held};
+use larder_resource::{Kind, KubeObject, ObjectKind, Pod, SourceReader, SourceWriter};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -47,7 +45,7 @@ enum From {
     Manifests {
         reader: larder_manifests::ManifestReader,
         /// Says that there is no node; what it says is stale once it is dropped.
-        _no_node: SourceWriter<larder_kube::Node>,
+        _no_node: SourceWriter<larder_resource::Node>,
     },
 }
 
@@ -58,7 +56,7 @@ pub struct Node {
     started_at: Timestamp,
     from: From,
     pods: SourceReader<Pod>,
-    own: SourceReader<larder_kube::Node>,
+    own: SourceReader<larder_resource::Node>,
     caches: Arc<Caches>,
     registrar: Arc<Registrar>,
     runtime: Option<Arc<RuntimeSide>>,
@@ -348,7 +346,7 @@ impl Node {
     /// # Errors
     ///
     /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
-    pub fn get_node(&self, name: &str) -> Result<Answer<larder_kube::Node>, ReadError> {
+    pub fn get_node(&self, name: &str) -> Result<Answer<larder_resource::Node>, ReadError> {
         self.held(&self.own, "", name)
     }
 
@@ -536,7 +534,7 @@ fn not_relisted(runtime: &RuntimeSide, what: String) -> ReadError {
 struct Sources {
     from: From,
     pods: SourceReader<Pod>,
-    node: SourceReader<larder_kube::Node>,
+    node: SourceReader<larder_resource::Node>,
     secrets: (ObjectSource, ObjectReflect),
     config_maps: (ObjectSource, ObjectReflect),
     run: RunSources,

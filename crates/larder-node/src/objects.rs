@@ -31,11 +31,11 @@ use crate::reflect_log::LoggedReflect;
 use crate::strategy::Strategy;
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
-use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
     AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectTtl, PodIdentity, PodObjects, Read,
     Reference, References, Source, StaleReason, StrategyStore, Ttl,
 };
+use larder_resource::{Kind, KubeObject, ObjectKind};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::marker::PhantomData;

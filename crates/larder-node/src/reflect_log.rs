@@ -8,10 +8,10 @@
 use crate::fetch_log::{FetchLog, Scope, SourceError};
 use futures_util::TryFutureExt as _;
 use larder_clock::Clock;
-use larder_kube::{Kind, KubeObject, ObjectKind};
 use larder_objects::{
     FetchError, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
 };
+use larder_resource::{Kind, KubeObject, ObjectKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
 

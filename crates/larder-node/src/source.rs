@@ -2,11 +2,12 @@
 
 use crate::fetch_log::SourceError;
 use futures_util::future::Either;
-use larder_kube::{KubeError, KubeFetch, KubeObject, KubeReflect, KubeReflector};
+use larder_kube::{KubeError, KubeFetch, KubeReflect, KubeReflector};
 use larder_manifests::{ManifestError, ManifestFetch};
 use larder_objects::{
     Fetch, FetchError, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Source,
 };
+use larder_resource::KubeObject;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;

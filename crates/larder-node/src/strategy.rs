@@ -29,10 +29,10 @@ impl ChangeDetection {
     }
 
     /// That of a kind.
-    pub const fn of(self, kind: larder_kube::ObjectKind) -> Strategy {
+    pub const fn of(self, kind: larder_resource::ObjectKind) -> Strategy {
         match kind {
-            larder_kube::ObjectKind::Secret => self.secrets,
-            larder_kube::ObjectKind::ConfigMap => self.config_maps,
+            larder_resource::ObjectKind::Secret => self.secrets,
+            larder_resource::ObjectKind::ConfigMap => self.config_maps,
         }
     }
 }

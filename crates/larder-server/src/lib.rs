@@ -52,7 +52,6 @@ mod local_api;
 mod metrics;
 mod params;
 mod peer;
-pub mod selector;
 mod serve;
 mod socket;
 mod stall;

@@ -13,10 +13,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
-use larder_kube::Kind;
 use larder_node::{PodStatusRead, ReadError, Report, SourceState, WaitError};
 use larder_objects::ObjectKey;
 use larder_pod_status::PodUid;
+use larder_resource::Kind;
 use std::time::Duration;
 
 /// How long a newer-than read waits where the client does not say.
@@ -200,7 +200,7 @@ pub(crate) fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
     let uid = read.uid.to_string();
     let status = read.status.as_deref();
     let pod = if status.is_none() { node.pod_of_runtime_uid(&uid) } else { None };
-    let named = |from_status: fn(&larder_pleg::PodStatus) -> &String, from_pod: fn(&larder_kube::Pod) -> &str| {
+    let named = |from_status: fn(&larder_pleg::PodStatus) -> &String, from_pod: fn(&larder_resource::Pod) -> &str| {
         status
             .map(from_status)
             .cloned()

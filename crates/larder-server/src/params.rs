@@ -1,7 +1,7 @@
 //! The parameters of a request, checked: each error names the parameter, what it was, and what it should be.
 
 use crate::error::ApiError;
-use crate::selector::{FieldSelector, LabelSelector, SelectorError};
+use larder_resource::selector::{FieldSelector, LabelSelector, SelectorError};
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;

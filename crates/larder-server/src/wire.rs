@@ -168,7 +168,7 @@ pub struct ObjectMeta {
 }
 
 impl ObjectMeta {
-    pub(crate) fn of(object: &larder_kube::KubeObject) -> Self {
+    pub(crate) fn of(object: &larder_resource::KubeObject) -> Self {
         Self {
             uid: object.uid().to_owned(),
             resource_version: object.resource_version().to_owned(),

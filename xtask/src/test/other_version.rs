@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 fn main() {
     println!(\"{}\", larder_objects::references::secrets(&Pod::default()).len());
-    let _: fn(&larder_kube::Pod) -> Result<Pod, larder_kube::KubeError> = larder_kube::Pod::typed;
+    let _: fn(&larder_resource::Pod) -> Result<Pod, larder_resource::DecodeError> = larder_resource::Pod::typed;
 }
 ";
 

@@ -5,14 +5,13 @@
 //! it does not pass on `Retry-After`.
 
 use crate::client::{KubeClient, refusal};
-use crate::error::{DecodeProblem, KubeError, Target};
-use crate::object::Kind;
+use crate::error::{KubeError, Target};
 use crate::pool::{Answer, Liveness};
-use crate::strict::Strict;
-use crate::text::Borrowed;
 use bytes::{Bytes, BytesMut};
 use http::Method;
 use http_body_util::BodyExt;
+use larder_resource::json::{Borrowed, Strict};
+use larder_resource::{DecodeError, Kind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -92,7 +91,7 @@ pub(crate) async fn list(
         let bad = |problem| KubeError::decode(scope.target.clone(), problem);
         let Strict(page): Strict<Page<'_>> = serde_json::from_slice(&page).map_err(|error| bad(error.into()))?;
         if page.kind.0.strip_suffix("List") != Some(scope.kind.as_str()) {
-            return Err(bad(DecodeProblem::Other { field: "kind", wants: "a list of them" }));
+            return Err(bad(DecodeError::Unexpected { field: "kind", wants: "a list of them" }));
         }
         let Strict(meta) = page.metadata;
         for raw in page.items.unwrap_or_default() {
@@ -102,7 +101,7 @@ pub(crate) async fn list(
             let version = meta.resource_version.0.into_owned();
             // Without it a watch would begin anywhere.
             return if version.is_empty() {
-                Err(bad(DecodeProblem::Missing("metadata.resourceVersion")))
+                Err(bad(DecodeError::Missing("metadata.resourceVersion")))
             } else {
                 Ok(version)
             };
@@ -280,7 +279,7 @@ impl Watch {
         // An event is an object with a little around it.
         let limit = self.client.options().max_object_bytes;
         if self.buffer.len() > limit.saturating_add(1024) {
-            return Err(KubeError::decode(self.target.clone(), DecodeProblem::TooLarge { limit }));
+            return Err(KubeError::decode(self.target.clone(), DecodeError::TooLarge { limit }));
         }
         Ok(None)
     }
@@ -324,7 +323,7 @@ impl Watch {
                 Ok(Event::Bookmark { version: meta.resource_version.0.into_owned(), ends_list })
             }
             "ERROR" => Err(refusal(&self.target, 200, None, object, self.client.options().retry_after_max)),
-            _ => Err(bad(DecodeProblem::Other { field: "type", wants: "an event's" })),
+            _ => Err(bad(DecodeError::Unexpected { field: "type", wants: "an event's" })),
         }
     }
 }

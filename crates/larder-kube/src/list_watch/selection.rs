@@ -3,8 +3,8 @@
 use super::requests::{Scope, encode};
 use crate::client::segment;
 use crate::error::{KubeError, Target};
-use crate::object::{Kind, KubeObject, ObjectKind};
 use larder_objects::ObjectKey;
+use larder_resource::{Kind, KubeObject, ObjectKind};
 use std::sync::Arc;
 
 /// An object that most namespaces have as a `ConfigMap`; a list of this name has at most one object, and need not have any.

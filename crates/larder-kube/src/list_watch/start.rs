@@ -19,8 +19,8 @@
 use super::requests::{Begin, End, Event, Item, ListFrom, Scope, Watch, list};
 use super::{Currency, ListWatch, Listing, Sink, State, advanced};
 use crate::error::KubeError;
-use crate::object::KubeObject;
 use larder_objects::{ReadKind, resource_version_order};
+use larder_resource::KubeObject;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

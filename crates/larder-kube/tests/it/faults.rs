@@ -2,14 +2,12 @@
 
 use crate::server::{connect, start, start_with, until};
 use larder_clock::TokioClock;
-use larder_kube::{
-    KubeClient, KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, Node, NodeSource, ObjectKind, Pod,
-    PodSource, SourceReader,
-};
+use larder_kube::{KubeClient, KubeError, KubeOptions, KubeReflect, KubeReflector, NodeSource, PodSource};
 use larder_objects::{
     Fetch, FetchError, FreshState, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace,
     ReflectorEvent, ReflectorSink, StaleReason,
 };
+use larder_resource::{KubeObject, Node, ObjectKind, Pod, SourceReader};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
 use larder_testkit::objects::{config_map, node, pod};
 use parking_lot::Mutex;

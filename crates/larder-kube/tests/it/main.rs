@@ -4,7 +4,6 @@
 //! - `fetch`: reads of one object.
 //! - `node_check`: whose credentials these are, and whether the node is there.
 //! - `source_reflector`: the pods of a node and the node: list and watch, and every way in which they go wrong.
-//! - `source`: readers and followers.
 //! - `object_reflector`: reflectors of single objects and of namespaces.
 //! - `server`: the simulated server, with TLS and HTTP/2, in real time.
 //! - `faults`: reflectors against the simulated server, through everything that goes wrong.
@@ -25,5 +24,4 @@ mod pool;
 mod proxy;
 mod server;
 mod session;
-mod source;
 mod source_reflector;

@@ -1,10 +1,11 @@
 //! Reflectors of single objects and of namespaces, against the scripted server.
 
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, raw, secret, status, until};
-use larder_kube::{KubeError, KubeObject, KubeOptions, KubeReflect, KubeReflector, ObjectKind};
+use larder_kube::{KubeError, KubeOptions, KubeReflect, KubeReflector};
 use larder_objects::{
     Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
 };
+use larder_resource::{KubeObject, ObjectKind};
 use serde_json::{Value, json};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 
 use crate::server::{connect, start, start_with, until};
 use larder_clock::TokioClock;
-use larder_kube::{KubeClient, KubeError, KubeOptions, Node, NodeSource, ObjectKind, SourceReader};
+use larder_kube::{KubeClient, KubeError, KubeOptions, NodeSource};
 use larder_objects::{Fetch, ObjectKey, ReadKind};
+use larder_resource::{Node, ObjectKind, SourceReader};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, Verb};
 use larder_testkit::objects::{node, secret};
 use larder_testkit::poll_until;

@@ -2,8 +2,9 @@
 
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, pods, raw, secret, status, until};
 use larder_clock::{Clock, TokioClock};
-use larder_kube::{KubeOptions, NodeSource, Pod, PodSource, SourceReader};
+use larder_kube::{KubeOptions, NodeSource, PodSource};
 use larder_objects::{Fetch, FreshState, ObjectKey, ObjectTtl, ReadKind, Source, StaleReason, Ttl};
+use larder_resource::{Pod, SourceReader};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -237,7 +238,7 @@ async fn the_first_success_of_another_request_ends_its_pause() {
         fake.push(ok(&secret("web", "tls", "1")));
         fake.push(ok(&pods("10", &[])));
         let key = ObjectKey::new("web", "tls");
-        client.fetcher(larder_kube::ObjectKind::Secret).fetch(&key, ReadKind::Consistent).await.unwrap();
+        client.fetcher(larder_resource::ObjectKind::Secret).fetch(&key, ReadKind::Consistent).await.unwrap();
         let pause = fake.until_asked(12).await[11].at - refused;
         let (least, most) = (Duration::from_secs(asked_for), Duration::from_millis(asked_for * 1000 + 1100));
         assert!(pause >= least && pause <= most, "{name}: {pause:?}");
@@ -257,7 +258,7 @@ async fn a_server_that_serves_all_but_this_is_not_asked_in_a_loop() {
         let client = fake.client(KubeOptions::default());
         let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
         let _run = AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new())));
-        let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
+        let fetcher = client.fetcher(larder_resource::ObjectKind::Secret);
         for _ in 0..6000 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             fetcher.fetch(&ObjectKey::new("web", "tls"), ReadKind::Consistent).await.unwrap();
@@ -520,7 +521,7 @@ async fn a_new_pod_opens_the_moment_in_which_a_403_is_doubted() {
     until(|| names(&reader) == ["a"]).await;
     fake.push(status(403, "Forbidden", ""));
     fake.push(ok(&secret("web", "tls", "1")));
-    let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
+    let fetcher = client.fetcher(larder_resource::ObjectKind::Secret);
     fetcher.fetch(&ObjectKey::new("web", "tls"), ReadKind::Consistent).await.unwrap();
 }
 
@@ -538,7 +539,7 @@ async fn while_the_server_was_away_a_403_is_doubted_too() {
     feed.cut().await;
     until(|| !reader.status().connected).await;
     let secret = || ok(&secret("web", "tls", "1"));
-    let fetcher = client.fetcher(larder_kube::ObjectKind::Secret);
+    let fetcher = client.fetcher(larder_resource::ObjectKind::Secret);
     let key = ObjectKey::new("web", "tls");
     // Before the watch is back, and just after.
     fake.push(status(403, "Forbidden", ""));
@@ -609,7 +610,7 @@ async fn what_an_old_watch_cache_has_is_stale_until_the_watch_has_caught_up() {
         assert!(why.contains("version 10,") && why.ends_with("until its watch has reached version 100"), "{why}");
         // Followers know these pods already, so that what they refer to is served.
         let first = reader.changes().next().await;
-        assert!(matches!(first, Some(larder_kube::Change::Resync(all)) if all.len() == 2));
+        assert!(matches!(first, Some(larder_resource::Change::Resync(all)) if all.len() == 2));
 
         feed.event("DELETED", &event("b", "50")).await;
         feed.bookmark("99").await;

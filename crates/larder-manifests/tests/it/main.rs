@@ -1,9 +1,9 @@
 //! A folder of manifests followed through real changes of real files.
 
 use larder_clock::{Clock, MonotonicClock, VirtualClock};
-use larder_kube::{Change, ObjectKind};
 use larder_manifests::{ManifestError, ManifestOptions, ManifestReader, ManifestSource};
 use larder_objects::{Fetch, FetchError, FreshState, ObjectKey, ReadKind, Source};
+use larder_resource::{Change, ObjectKind};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -7,9 +7,9 @@ use crate::report::{
     ApiServerReport, Check, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport, SourceState,
 };
 use crate::strategy::Strategy;
-use larder_kube::source::Held;
-use larder_kube::{Kind, ObjectKind, SourceReader};
 use larder_objects::{Kept, ObjectState, ObjectStatus};
+use larder_resource::source::Held;
+use larder_resource::{Kind, ObjectKind, SourceReader};
 
 impl Node {
     /// How this larder is doing. Nothing is asked of any source for it.

@@ -3,8 +3,9 @@
 use super::describe::number;
 use super::{From, Node};
 use crate::report::{Keeping, Report, SourceState};
-use larder_kube::{Kind, KubeStats, ObjectKind};
+use larder_kube::KubeStats;
 use larder_pleg::PlegStats;
+use larder_resource::{Kind, ObjectKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

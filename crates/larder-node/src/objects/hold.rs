@@ -5,8 +5,8 @@ use crate::answer::Answer;
 use crate::error::ReadError;
 use crate::fetch_log::{SourceFetch, SourceReflect};
 use larder_clock::Clock;
-use larder_kube::KubeObject;
 use larder_objects::{Effects, ObjectKey, PodIdentity};
+use larder_resource::KubeObject;
 use std::collections::HashMap;
 use std::time::Duration;
 

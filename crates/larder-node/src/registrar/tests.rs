@@ -5,9 +5,9 @@ use crate::fetch_log::Backoff;
 use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectPolicy, Parts};
 use crate::strategy::Strategy;
-use larder_kube::{SourceWriter, source};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{AutoOptions, DefaultTtl, Source};
+use larder_resource::{SourceWriter, source};
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 

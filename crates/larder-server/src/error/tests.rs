@@ -11,7 +11,7 @@ fn freshness() -> Freshness {
 fn not_found() -> ReadError {
     let key = ObjectKey::new("shop", "db");
     ReadError::NotFound {
-        kind: larder_kube::Kind::Secret,
+        kind: larder_resource::Kind::Secret,
         key,
         freshness: Box::new(freshness()),
         age: Duration::from_secs(3),
@@ -37,7 +37,7 @@ fn each_error_has_its_status() {
     check(not_found(), 404, "NotFound", "secrets \"db\" not found");
     for (from_manifests, advice) in [(false, "read it from the API server"), (true, "add a pod that does")] {
         let not_referenced = ReadError::NotReferenced {
-            kind: larder_kube::Kind::ConfigMap,
+            kind: larder_resource::Kind::ConfigMap,
             key: ObjectKey::new("shop", "x"),
             node: "n".to_owned(),
             from_manifests,

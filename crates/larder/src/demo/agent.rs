@@ -1,9 +1,9 @@
 //! Who asks larder in a demo: an agent that reads all objects once a second, and look-outs for what has just happened.
 
 use super::shop::{Changed, NAMESPACE};
-use larder_kube::ObjectKind;
 use larder_node::Node;
 use larder_objects::{FreshState, resource_version_order};
+use larder_resource::ObjectKind;
 use larder_testkit::api_server::Kind;
 use larder_testkit::cluster::Happening;
 use std::fmt;

@@ -7,8 +7,8 @@ use super::session::Demo;
 use super::shop::NAMESPACE;
 use super::*;
 use clap::Parser;
-use larder_kube::ObjectKind;
 use larder_objects::FreshState;
+use larder_resource::ObjectKind;
 use std::os::unix::fs::PermissionsExt as _;
 
 #[derive(Debug, Parser)]

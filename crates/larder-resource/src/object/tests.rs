@@ -4,8 +4,8 @@ use super::*;
 use crate::{Node, Pod};
 use larder_objects::ObjectTtl;
 
-fn parse(json: &str) -> Result<KubeObject, DecodeProblem> {
-    KubeObject::parse(Kind::ConfigMap, json.as_bytes())
+fn parse(json: &str) -> Result<KubeObject, DecodeError> {
+    KubeObject::from_json(Kind::ConfigMap, json.as_bytes())
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn what_is_no_object_of_that_kind_is_refused() {
     for json in table {
         assert!(parse(json).is_err(), "{json}");
     }
-    assert!(KubeObject::parse(Kind::ConfigMap, b"{\"metadata\":{\"name\":\"\xff\"}}").is_err());
+    assert!(KubeObject::from_json(Kind::ConfigMap, b"{\"metadata\":{\"name\":\"\xff\"}}").is_err());
 }
 
 #[test]
@@ -147,11 +147,19 @@ fn an_object_costs_little_more_than_its_json() {
 fn what_stands_behind_the_json_is_not_served() {
     let json = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"n\u0073","name":"\u006e","uid":"\u0075",
         "labels":{"\u0061":"\u00e9","b":""}}}"#;
-    let object = Arc::new(KubeObject::parse(Kind::Secret, json.as_bytes()).unwrap());
+    let object = Arc::new(KubeObject::from_json(Kind::Secret, json.as_bytes()).unwrap());
     assert_eq!((object.namespace(), object.name(), object.uid(), object.type_()), ("ns", "n", "u", ""));
     assert_eq!(object.labels().collect::<Vec<_>>(), [("a", "é"), ("b", "")]);
     assert_eq!(object.json(), json.as_bytes());
     let shared = json_of(Arc::clone(&object));
     drop(object);
     assert_eq!(shared, json);
+}
+
+#[test]
+fn debug_never_shows_data() {
+    let json = r#"{"metadata":{"namespace":"web","name":"tls"},"data":{"password":"c2VjcmV0"}}"#;
+    let object = KubeObject::from_json(Kind::Secret, json.as_bytes()).unwrap();
+    let text = format!("{object:?} {object:#?}");
+    assert!(text.contains("tls") && !text.contains("c2VjcmV0"), "{text}");
 }

@@ -1,12 +1,20 @@
 //! Readers and followers of a source.
 
-use crate::fake::{pod, within};
 use larder_clock::{Timestamp, VirtualClock};
-use larder_kube::source::CHANGES;
-use larder_kube::{Change, Changes, Pod, source};
 use larder_objects::Source;
+use larder_resource::source::CHANGES;
+use larder_resource::{Change, Changes, Pod, source};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+
+async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_hours(1), future).await.expect("it comes within the hour")
+}
+
+fn pod(name: &str, version: &str) -> Value {
+    json!({"metadata": {"namespace": "web", "name": name, "resourceVersion": version}})
+}
 
 fn made(name: &str, uid: &str, version: &str) -> Arc<Pod> {
     let mut json = pod(name, version);
@@ -97,7 +105,7 @@ fn the_runtime_uid_leads_to_the_pod_that_has_it_now() {
     let mirror = |name: &str, uid: &str| {
         let mut json = pod(name, "");
         json["metadata"]["uid"] = uid.into();
-        json["metadata"]["annotations"] = serde_json::json!({"kubernetes.io/config.mirror": "static"});
+        json["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "static"});
         Arc::new(Pod::from_json(json.to_string().as_bytes()).unwrap())
     };
     writer.set(mirror("a", "u1"));

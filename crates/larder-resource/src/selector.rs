@@ -33,7 +33,7 @@ fn malformed(requirement: &str, reason: &'static str) -> SelectorError {
 /// A label selector such as `app=web,tier in (front, back),!canary`.
 ///
 /// ```
-/// use larder_server::selector::LabelSelector;
+/// use larder_resource::selector::LabelSelector;
 ///
 /// let selector: LabelSelector = "app=web,tier notin (back),!canary".parse().unwrap();
 /// assert!(selector.matches(|key| (key == "app").then_some("web")));
@@ -196,7 +196,7 @@ fn is_label_text(text: &str) -> bool {
 /// A field selector such as `metadata.name=db`.
 ///
 /// ```
-/// use larder_server::selector::FieldSelector;
+/// use larder_resource::selector::FieldSelector;
 ///
 /// let selector: FieldSelector = "metadata.name=db".parse().unwrap();
 /// assert!(selector.matches("default", "db"));

@@ -1,8 +1,8 @@
-//! An object as the API server gave it: the bytes of its JSON, and the few fields that a cache needs of it.
+//! An object as its source sent it: the bytes of its JSON, and the few fields that a cache needs of it.
 //!
 //! # Guarantees
 //!
-//! - *Faithful*: [`KubeObject::json`] is what the server sent, byte by byte, so fields that larder does not know survive.
+//! - *Faithful*: [`KubeObject::json`] is what the source sent, byte by byte, so fields that larder does not know survive.
 //!   The one addition: items of a list carry no `kind` and `apiVersion`, so these are put in front.
 //! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 100 bytes.
 //! - *Quiet*: `Debug` shows kind, name and version, never data. A Secret's bytes are overwritten when the last user of
@@ -12,9 +12,10 @@
 //!
 //! The buffers of TLS and HTTP that the bytes came through belong to those libraries and are not overwritten.
 
-use crate::error::{DecodeProblem, KubeError, Target};
-use crate::strict::Strict;
-use crate::text::{Borrowed, Span, Spans};
+use crate::error::DecodeError;
+use crate::json::{Borrowed, Strict};
+use crate::kind::Kind;
+use crate::text::{Span, Spans};
 use bytes::Bytes;
 use larder_objects::ObjectKey;
 use serde::Deserialize;
@@ -23,79 +24,10 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// The kinds of object that a larder holds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
-    /// `v1/Secret`
-    Secret,
-    /// `v1/ConfigMap`
-    ConfigMap,
-    /// `v1/Pod`
-    Pod,
-    /// `v1/Node`
-    Node,
-}
-
-impl Kind {
-    /// The kind as it stands in an object, such as `ConfigMap`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Secret => "Secret",
-            Self::ConfigMap => "ConfigMap",
-            Self::Pod => "Pod",
-            Self::Node => "Node",
-        }
-    }
-
-    /// The resource as it stands in a path, such as `configmaps`.
-    pub const fn resource(self) -> &'static str {
-        match self {
-            Self::Secret => "secrets",
-            Self::ConfigMap => "configmaps",
-            Self::Pod => "pods",
-            Self::Node => "nodes",
-        }
-    }
-
-    /// The kind in a message, such as `configmap`.
-    pub(crate) const fn in_words(self) -> &'static str {
-        match self {
-            Self::Secret => "secret",
-            Self::ConfigMap => "configmap",
-            Self::Pod => "pod",
-            Self::Node => "node",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// The kinds that pods refer to, and that are fetched one by one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum ObjectKind {
-    /// `v1/Secret`
-    Secret,
-    /// `v1/ConfigMap`
-    ConfigMap,
-}
-
-impl From<ObjectKind> for Kind {
-    fn from(kind: ObjectKind) -> Self {
-        match kind {
-            ObjectKind::Secret => Self::Secret,
-            ObjectKind::ConfigMap => Self::ConfigMap,
-        }
-    }
-}
-
 /// One object, with its JSON as the source gave it.
 ///
 /// ```
-/// use larder_kube::{Kind, KubeObject};
+/// use larder_resource::{Kind, KubeObject};
 ///
 /// let json = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"namespace":"web","name":"tls","uid":"u1",
 ///     "resourceVersion":"7"},"type":"kubernetes.io/tls","data":{"tls.key":"c2VjcmV0"}}"#;
@@ -103,7 +35,7 @@ impl From<ObjectKind> for Kind {
 /// assert_eq!((secret.namespace(), secret.name(), secret.resource_version()), ("web", "tls", "7"));
 /// assert_eq!(secret.json(), json.as_bytes());
 /// assert!(!format!("{secret:?}").contains("c2VjcmV0"));
-/// # Ok::<(), larder_kube::KubeError>(())
+/// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
 pub struct KubeObject {
     /// The JSON, and behind it what the JSON has with escapes.
@@ -129,24 +61,20 @@ impl KubeObject {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where the bytes are not the JSON of one object of this kind in version `v1`, or have no name.
-    pub fn from_json(kind: Kind, json: &[u8]) -> Result<Self, KubeError> {
-        Self::parse(kind, json).map_err(|problem| KubeError::decode(Target::Any(kind), problem))
-    }
-
-    pub(crate) fn parse(kind: Kind, given: &[u8]) -> Result<Self, DecodeProblem> {
+    /// The bytes are not the JSON of one object of this kind in version `v1`, or have no name.
+    pub fn from_json(kind: Kind, given: &[u8]) -> Result<Self, DecodeError> {
         let Strict(head): Strict<Head<'_>> = serde_json::from_slice(given)?;
         for (field, has, wants) in [("kind", &head.kind, kind.as_str()), ("apiVersion", &head.api_version, "v1")] {
             if !has.0.is_empty() && has.0 != wants {
-                return Err(DecodeProblem::Other { field, wants });
+                return Err(DecodeError::Unexpected { field, wants });
             }
         }
         let mut json = Self::keep(kind, given, &head);
-        let json_len = u32::try_from(json.len()).map_err(|_| DecodeProblem::TooLarge { limit: u32::MAX as usize })?;
+        let json_len = u32::try_from(json.len()).map_err(|_| DecodeError::TooLarge { limit: u32::MAX as usize })?;
         let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(&json)?;
         let Strict(meta) = wire.metadata;
         if meta.name.0.is_empty() {
-            return Err(DecodeProblem::Missing("metadata.name"));
+            return Err(DecodeError::Missing("metadata.name"));
         }
         let mut spans = Spans::of(&json);
         let mut object = Self {
@@ -253,18 +181,17 @@ impl KubeObject {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where a field is not of the type that `T` has for it.
+    /// A field is not of the type that `T` has for it.
     ///
     /// ```
-    /// use larder_kube::{Kind, KubeObject};
+    /// use larder_resource::{Kind, KubeObject};
     /// let object = KubeObject::from_json(Kind::ConfigMap, br#"{"metadata":{"name":"a"},"data":{"k":"v"}}"#)?;
     /// let typed: k8s_openapi::api::core::v1::ConfigMap = object.decode()?;
     /// assert_eq!(typed.data.unwrap()["k"], "v");
-    /// # Ok::<(), larder_kube::KubeError>(())
+    /// # Ok::<(), larder_resource::DecodeError>(())
     /// ```
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, KubeError> {
-        serde_json::from_slice(self.json())
-            .map_err(|error| KubeError::decode(Target::Object(self.kind, self.key()), error.into()))
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
+        Ok(serde_json::from_slice(self.json())?)
     }
 
     /// About how many bytes of memory it takes.
@@ -292,11 +219,11 @@ impl AsRef<[u8]> for KubeObject {
 /// own, which lives for as long as they do.
 ///
 /// ```
-/// use larder_kube::{Kind, KubeObject, json_of};
+/// use larder_resource::{Kind, KubeObject, json_of};
 /// use std::sync::Arc;
 /// let object = Arc::new(KubeObject::from_json(Kind::ConfigMap, br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#)?);
 /// assert_eq!(json_of(Arc::clone(&object)).as_ptr(), object.json().as_ptr());
-/// # Ok::<(), larder_kube::KubeError>(())
+/// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
 pub fn json_of<T: AsRef<[u8]> + Send + Sync + 'static>(object: Arc<T>) -> Bytes {
     struct Shared<T>(Arc<T>);

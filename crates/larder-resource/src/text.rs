@@ -1,9 +1,7 @@
 //! Short strings that usually lie inside the JSON they came from.
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use crate::json::Borrowed;
 use std::borrow::Cow;
-use std::fmt;
 
 /// Where a string stands in some bytes, of which it is UTF-8.
 #[derive(Clone, Copy)]
@@ -86,35 +84,5 @@ impl Text {
             Self::Span(span) => span.get(json),
             Self::Owned(text) => text,
         }
-    }
-}
-
-/// A string as serde hands it out: borrowed where it stands in the input without escapes.
-#[derive(Default)]
-pub(crate) struct Borrowed<'a>(pub(crate) Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Borrowed<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Borrowed<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Borrowed(Cow::Borrowed(text)))
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Borrowed(Cow::Owned(text.to_owned())))
-            }
-            fn visit_string<E: Error>(self, text: String) -> Result<Self::Value, E> {
-                Ok(Borrowed(Cow::Owned(text)))
-            }
-            // `null` stands for a value that is not set, as everywhere in the Kubernetes API.
-            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-                Ok(Borrowed::default())
-            }
-        }
-        deserializer.deserialize_any(Text)
     }
 }

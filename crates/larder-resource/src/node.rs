@@ -1,10 +1,11 @@
 //! The node itself, and the TTL that its annotation sets for the objects of its pods.
 
-use crate::error::{DecodeProblem, KubeError, Target};
-use crate::object::{Kind, KubeObject};
+use crate::error::DecodeError;
+use crate::json::{Borrowed, Strict};
+use crate::kind::Kind;
+use crate::object::KubeObject;
 use crate::source::{Held, SourceReader};
-use crate::strict::Strict;
-use crate::text::{Borrowed, Text};
+use crate::text::Text;
 use larder_objects::{ObjectTtl, Ttl};
 use serde::Deserialize;
 use std::fmt;
@@ -22,22 +23,18 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where the bytes are not the JSON of a node with a name.
+    /// The bytes are not the JSON of a node with a name.
     ///
     /// ```
     /// use std::time::Duration;
     ///
-    /// let node = larder_kube::Node::from_json(
+    /// let node = larder_resource::Node::from_json(
     ///     br#"{"metadata":{"name":"n1","annotations":{"node.alpha.kubernetes.io/ttl":"15"}}}"#)?;
     /// assert_eq!(node.object_ttl(), Some(Duration::from_secs(15).into()));
-    /// # Ok::<(), larder_kube::KubeError>(())
+    /// # Ok::<(), larder_resource::DecodeError>(())
     /// ```
-    pub fn from_json(json: &[u8]) -> Result<Self, KubeError> {
-        Self::parse(json).map_err(|problem| KubeError::decode(Target::Any(Kind::Node), problem))
-    }
-
-    pub(crate) fn parse(json: &[u8]) -> Result<Self, DecodeProblem> {
-        let object = KubeObject::parse(Kind::Node, json)?;
+    pub fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
+        let object = KubeObject::from_json(Kind::Node, json)?;
         let wire: Wire<'_> = serde_json::from_slice(object.json())?;
         let ttl = wire.metadata.0.annotations.and_then(|all| all.0.ttl).map(|value| Text::of(object.json(), &value));
         Ok(Self { object, ttl })
@@ -52,8 +49,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where a field is not of the type that the Kubernetes API has for it.
-    pub fn typed(&self) -> Result<k8s_openapi::api::core::v1::Node, KubeError> {
+    /// A field is not of the type that the Kubernetes API has for it.
+    pub fn typed(&self) -> Result<k8s_openapi::api::core::v1::Node, DecodeError> {
         self.decode()
     }
 }
@@ -76,7 +73,7 @@ impl AsRef<[u8]> for Node {
 impl Held for Node {
     const KIND: Kind = Kind::Node;
 
-    fn decode_json(json: &[u8]) -> Result<Self, KubeError> {
+    fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {
         Self::from_json(json)
     }
 

@@ -61,7 +61,7 @@ impl<T: Held> Changes<T> {
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// use larder_clock::VirtualClock;
-    /// use larder_kube::{Change, Pod, source};
+    /// use larder_resource::{Change, Pod, source};
     /// let (writer, reader) = source::new::<Pod>(larder_objects::Source::Watch, VirtualClock::default());
     /// let mut changes = reader.changes();
     /// writer.replace([]);
@@ -71,7 +71,7 @@ impl<T: Held> Changes<T> {
     /// assert!(matches!(changes.next().await, Some(Change::Set { new, old: None }) if new.name() == "p"));
     /// drop(writer);
     /// assert!(changes.next().await.is_none());
-    /// # Ok::<(), larder_kube::KubeError>(()) }).unwrap();
+    /// # Ok::<(), larder_resource::DecodeError>(()) }).unwrap();
     /// ```
     pub async fn next(&mut self) -> Option<Change<T>> {
         if let Some(receiver) = &mut self.receiver {

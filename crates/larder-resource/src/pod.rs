@@ -1,10 +1,11 @@
 //! A pod of this node, and which UID the container runtime knows it by.
 
-use crate::error::{DecodeProblem, KubeError, Target};
-use crate::object::{Kind, KubeObject};
+use crate::error::DecodeError;
+use crate::json::{Borrowed, Strict};
+use crate::kind::Kind;
+use crate::object::KubeObject;
 use crate::source::Held;
-use crate::strict::Strict;
-use crate::text::{Borrowed, Text};
+use crate::text::Text;
 use serde::Deserialize;
 use std::fmt;
 use std::ops::Deref;
@@ -21,9 +22,9 @@ pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 /// use k8s_openapi::api::core::v1::Pod;
 /// let mut pod = Pod::default();
 /// pod.metadata.uid = Some("api".into());
-/// assert_eq!(larder_kube::runtime_uid(&pod), "api");
+/// assert_eq!(larder_resource::runtime_uid(&pod), "api");
 /// pod.metadata.annotations = Some([("kubernetes.io/config.mirror".to_owned(), "static".to_owned())].into());
-/// assert_eq!(larder_kube::runtime_uid(&pod), "static");
+/// assert_eq!(larder_resource::runtime_uid(&pod), "static");
 /// ```
 pub fn runtime_uid(pod: &k8s_openapi::api::core::v1::Pod) -> &str {
     let mirror = pod.metadata.annotations.as_ref().and_then(|all| all.get(MIRROR_ANNOTATION));
@@ -80,11 +81,11 @@ impl fmt::Display for Phase {
 /// which [`Pod::typed`] does for `k8s_openapi`'s.
 ///
 /// ```
-/// let pod = larder_kube::Pod::from_json(br#"{"metadata":{"namespace":"web","name":"p","uid":"u1"},
+/// let pod = larder_resource::Pod::from_json(br#"{"metadata":{"namespace":"web","name":"p","uid":"u1"},
 ///     "spec":{"nodeName":"n1"},"status":{"phase":"Succeeded"}}"#)?;
 /// assert_eq!((pod.runtime_uid(), pod.node_name()), ("u1", "n1"));
 /// assert!(pod.is_terminal());
-/// # Ok::<(), larder_kube::KubeError>(())
+/// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
 pub struct Pod {
     object: KubeObject,
@@ -99,13 +100,9 @@ impl Pod {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where the bytes are not the JSON of a pod with a name.
-    pub fn from_json(json: &[u8]) -> Result<Self, KubeError> {
-        Self::parse(json).map_err(|problem| KubeError::decode(Target::Any(Kind::Pod), problem))
-    }
-
-    pub(crate) fn parse(json: &[u8]) -> Result<Self, DecodeProblem> {
-        let object = KubeObject::parse(Kind::Pod, json)?;
+    /// The bytes are not the JSON of a pod with a name.
+    pub fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
+        let object = KubeObject::from_json(Kind::Pod, json)?;
         let wire: Wire<'_> = serde_json::from_slice(object.json())?;
         let Strict(meta) = wire.metadata;
         let annotations = meta.annotations.map(|Strict(all)| all).unwrap_or_default();
@@ -157,8 +154,8 @@ impl Pod {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where a field is not of the type that the Kubernetes API has for it.
-    pub fn typed(&self) -> Result<k8s_openapi::api::core::v1::Pod, KubeError> {
+    /// A field is not of the type that the Kubernetes API has for it.
+    pub fn typed(&self) -> Result<k8s_openapi::api::core::v1::Pod, DecodeError> {
         self.decode()
     }
 }
@@ -181,7 +178,7 @@ impl AsRef<[u8]> for Pod {
 impl Held for Pod {
     const KIND: Kind = Kind::Pod;
 
-    fn decode_json(json: &[u8]) -> Result<Self, KubeError> {
+    fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {
         Self::from_json(json)
     }
 

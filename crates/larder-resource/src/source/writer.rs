@@ -1,7 +1,7 @@
 //! The writing end of a source.
 
 use super::{Change, Fault, Held, Shared, SourceStatus, State, Synced};
-use crate::Kind;
+use crate::kind::Kind;
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason};
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ impl<T: Held> SourceWriter<T> {
 
     /// A complete list has arrived that may be old: what is in it is served as stale, and a source that has not synced still
     /// has not. The next [`confirm`](Self::confirm) ends both.
-    pub(crate) fn replace_unconfirmed(&self, all: impl IntoIterator<Item = Arc<T>>) {
+    pub fn replace_unconfirmed(&self, all: impl IntoIterator<Item = Arc<T>>) {
         let mut state = self.shared.state.write();
         self.put_all(&mut state, all);
         let now = self.clock.now();
@@ -78,7 +78,7 @@ impl<T: Held> SourceWriter<T> {
     }
 
     /// A watch is open. What it has yet to bring is not known.
-    pub(crate) fn watch_begun(&self) {
+    pub fn watch_begun(&self) {
         self.shared.state.write().status.watches += 1;
     }
 

@@ -24,8 +24,9 @@
 //! One lock guards map and status. It is held for a lookup or a change, never over an `.await`; a change is sent to the
 //! followers under it, so that a follower that begins sees the map and exactly the changes after it.
 
-use crate::error::KubeError;
-use crate::object::{Kind, KubeObject};
+use crate::error::DecodeError;
+use crate::kind::Kind;
+use crate::object::KubeObject;
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{Freshness, NodeTtl, ObjectKey, ObjectTtl, Source, Ttl};
 use parking_lot::RwLock;
@@ -53,8 +54,8 @@ pub trait Held: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Decode`] where the bytes are not the JSON of one.
-    fn decode_json(json: &[u8]) -> Result<Self, KubeError>;
+    /// The bytes are not the JSON of one.
+    fn decode_json(json: &[u8]) -> Result<Self, DecodeError>;
 
     /// The object's JSON and metadata.
     fn object(&self) -> &KubeObject;
@@ -138,7 +139,7 @@ struct Shared<T> {
 ///
 /// ```
 /// use larder_clock::VirtualClock;
-/// use larder_kube::{Pod, source};
+/// use larder_resource::{Pod, source};
 /// use std::sync::Arc;
 ///
 /// let (writer, reader) = source::new::<Pod>(larder_objects::Source::Manifest, VirtualClock::default());
@@ -147,7 +148,7 @@ struct Shared<T> {
 /// writer.replace([Arc::new(pod)]);
 /// assert!(reader.status().synced);
 /// assert_eq!(reader.get("web", "p").unwrap().runtime_uid(), "u1");
-/// # Ok::<(), larder_kube::KubeError>(())
+/// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
 pub fn new<T: Held>(kind: Source, clock: impl Clock) -> (SourceWriter<T>, SourceReader<T>) {
     let clock: Arc<dyn Clock> = Arc::new(clock);
