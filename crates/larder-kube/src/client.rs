@@ -450,8 +450,12 @@ impl KubeClient {
 
     /// An answer that did not come; the time is told in whole milliseconds.
     pub(crate) fn late(&self, target: &Target, after: Duration) -> KubeError {
-        let after = Duration::from_millis(u64::try_from((after.as_micros() + 500) / 1000).unwrap_or(u64::MAX));
-        KubeError::Timeout { target: target.clone(), server: self.server(), after }
+        KubeError::Timeout { target: target.clone(), server: self.server(), after: in_millis(after) }
+    }
+
+    /// The error of a watch that has ended and has not been opened again for so long.
+    pub(crate) fn unwatched(&self, target: &Target, after: Duration) -> KubeError {
+        KubeError::Unwatched { target: target.clone(), server: self.server(), after: in_millis(after) }
     }
 }
 
@@ -459,6 +463,11 @@ impl fmt::Debug for KubeClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KubeClient").field("server", &self.server()).finish_non_exhaustive()
     }
+}
+
+/// Rounded, for an error's text.
+fn in_millis(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from((time.as_micros() + 500) / 1000).unwrap_or(u64::MAX))
 }
 
 /// The error of an answer, with what its Status says.

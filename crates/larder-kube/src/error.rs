@@ -152,6 +152,18 @@ pub enum KubeError {
         /// The deadline.
         after: Duration,
     },
+    /// A watch has ended, and no other is open in its place: what it brought may have changed since.
+    #[error(
+        "{target}: its watch at {server} has ended, and has not been opened again within {after:?}; larder goes on trying"
+    )]
+    Unwatched {
+        /// What was watched.
+        target: Target,
+        /// The server.
+        server: Arc<str>,
+        /// How long ago it ended.
+        after: Duration,
+    },
     /// The answer is not what was asked for.
     #[error("{target}: the answer cannot be used: {problem}")]
     Decode {
@@ -303,6 +315,7 @@ impl FetchError for KubeError {
             Self::Timeout { .. } => "timeout",
             Self::Decode { .. } => "decode",
             Self::Behind { .. } => "behind",
+            Self::Unwatched { .. } => "unwatched",
             _ => "config",
         }
     }

@@ -36,7 +36,8 @@
 //! - *No false freshness*: what is held counts as current while its watch is open and its connection shows signs of life
 //!   ([`Sink::confirm`]); over HTTP/1.1, when a bookmark comes. It counts as stale from when the watch fails or its
 //!   connection has been silent for one and a half times [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval)
-//!   (two seconds more than that at least), which is noticed within twice that: 10 s. A watch that goes on after an outage
+//!   (two seconds more than that at least), which is noticed within twice that: 10 s. So it does when a watch has ended, in
+//!   good order too, and no other is open so soon. A watch that goes on after an outage
 //!   confirms nothing until it has reached the version that the server was at, or has been quiet for a second, in which it
 //!   brings what has happened meanwhile.
 //! - *Versions that go back are noticed*, as after a restore of etcd: by an event or bookmark older than the one before,
@@ -67,7 +68,7 @@ use crate::error::KubeError;
 use crate::reach::Reach;
 use larder_objects::{ReadKind, resource_version_order};
 use larder_resource::KubeObject;
-use liveness::QuietWatches;
+use liveness::{Member, QuietWatches};
 use requests::{End, Event, Watch};
 use revision::Revision;
 use start::Start;
@@ -242,6 +243,8 @@ pub(crate) struct ListWatch<S> {
     pub(crate) shared: Arc<Shared<S>>,
     selection: Selection,
     pub(crate) sink: S,
+    /// While what was told is current and no watch is open: makes it stale in time.
+    unwatched: Option<Member<S>>,
     at: Position,
     backoff: Backoff,
     doubts: Backoff,
@@ -268,7 +271,7 @@ impl<S: Sink> ListWatch<S> {
             failing: false,
         };
         let doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX);
-        Ok(Self { shared, selection, sink, at, backoff, doubts })
+        Ok(Self { shared, selection, sink, unwatched: None, at, backoff, doubts })
     }
 
     /// Runs for ever. `is_open` says whether a watch is open, for whoever spreads the ends of many.
@@ -305,7 +308,7 @@ impl<S: Sink> ListWatch<S> {
                 Currency::Settling { .. } => SETTLED,
                 Currency::Unconfirmed { .. } => shared.client.options().idle_timeout,
             };
-            let event = match watch.next(patience).await {
+            let event = match watch.next(Instant::now() + patience).await {
                 Ok(Ok(event)) => event,
                 Ok(Err(End::Idle)) if matches!(self.at.currency, Currency::Settling { .. }) => {
                     self.at.currency = Currency::Known;
@@ -321,9 +324,12 @@ impl<S: Sink> ListWatch<S> {
                 Err(error) => break Err(Box::new(error)),
             }
         };
-        // From here on nobody else tells the sink anything.
+        // From here on nobody else tells the sink anything, but that too much time passes until another watch is open.
         drop(member);
         is_open.store(false, Ordering::Relaxed);
+        if self.at.currency == Currency::Known {
+            self.unwatched = Some(shared.quiet.unwatched(&self.sink, self.selection.target()));
+        }
         match ended {
             Ok(end) => self.ended(&end),
             Err(error) => self.failed(Start::Resuming, *error),
@@ -466,6 +472,7 @@ impl<S: Sink> ListWatch<S> {
             tracing::warn!(%error, "a list or watch failed, what is known is served on");
         }
         let (asked, is_unreached) = (error.retry_after(), error.is_unreached());
+        self.unwatched = None;
         self.sink.failed(Arc::new(error));
         self.reset_backoff();
         let pause = self.backoff.pause_after(asked);

@@ -1,5 +1,5 @@
-//! Confirms quiet watches by their connections' signs of life, and makes them stale when a connection is silent, and when
-//! the machine has slept.
+//! Confirms quiet watches by their connections' signs of life, and makes them stale when a connection is silent, when the
+//! machine has slept, and when a watch has ended and no other is open in its place for as long as a connection may be silent.
 
 use super::Sink;
 use crate::client::KubeClient;
@@ -10,42 +10,64 @@ use slab::Slab;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The least time that the answer to a PING may take before what the connection carries counts as stale. It is half of the
 /// interval where that is longer: looked at twice in an interval, silence is noticed within two of them.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The watches of a kind that are open, have caught up, and share HTTP/2 connections.
+/// The list-watches of a kind of which something is held as current: those whose watch is open, has caught up, and shares an
+/// HTTP/2 connection, and those whose watch has ended.
 pub(super) struct QuietWatches<S> {
     interval: Duration,
-    open: Mutex<Slab<Quiet<S>>>,
+    all: Arc<Mutex<Slab<Quiet<S>>>>,
 }
 
 struct Quiet<S> {
     sink: S,
     target: Target,
-    liveness: Liveness,
-    /// When its connection was last heard, as far as the sink has been told.
-    told: Duration,
+    by: By,
     silent: bool,
 }
 
-/// A watch among them, until this is dropped.
-pub(super) struct Member<'a, S> {
-    all: &'a QuietWatches<S>,
+/// What says that it is current.
+enum By {
+    /// The connection of an open watch.
+    Connection {
+        liveness: Liveness,
+        /// When its connection was last heard, as far as the sink has been told.
+        told: Duration,
+    },
+    /// Nothing since then: its watch has ended.
+    Nothing { since: Instant },
+}
+
+/// A list-watch among them, until this is dropped.
+pub(super) struct Member<S> {
+    all: Arc<Mutex<Slab<Quiet<S>>>>,
     id: usize,
 }
 
 impl<S: Sink> QuietWatches<S> {
     /// `interval` is that of the PINGs.
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, open: Mutex::default() }
+        Self { interval, all: Arc::default() }
     }
 
-    pub(super) fn join(&self, sink: &S, target: Target, liveness: Liveness) -> Member<'_, S> {
+    /// A watch is open and has caught up.
+    pub(super) fn join(&self, sink: &S, target: Target, liveness: Liveness) -> Member<S> {
         let told = liveness.heard();
-        let id = self.open.lock().insert(Quiet { sink: sink.clone(), target, liveness, told, silent: false });
-        Member { all: self, id }
+        self.insert(sink, target, By::Connection { liveness, told })
+    }
+
+    /// What was told is current as of now, and no watch is open.
+    pub(super) fn unwatched(&self, sink: &S, target: Target) -> Member<S> {
+        self.insert(sink, target, By::Nothing { since: Instant::now() })
+    }
+
+    fn insert(&self, sink: &S, target: Target, by: By) -> Member<S> {
+        let id = self.all.lock().insert(Quiet { sink: sink.clone(), target, by, silent: false });
+        Member { all: Arc::clone(&self.all), id }
     }
 
     /// Looks at them for ever, twice in the interval of PINGs. One task does it for all: a timer for each would wake
@@ -59,7 +81,7 @@ impl<S: Sink> QuietWatches<S> {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    for (_, quiet) in self.open.lock().iter_mut() {
+                    for (_, quiet) in self.all.lock().iter_mut() {
                         quiet.look(client, patience);
                     }
                 }
@@ -67,7 +89,7 @@ impl<S: Sink> QuietWatches<S> {
                     let slept = sleep.borrow().saturating_sub(noted);
                     noted += slept;
                     if slept > patience {
-                        for (_, quiet) in self.open.lock().iter_mut() {
+                        for (_, quiet) in self.all.lock().iter_mut() {
                             quiet.wake(client, slept);
                         }
                     }
@@ -79,30 +101,51 @@ impl<S: Sink> QuietWatches<S> {
 
 impl<S: Sink> Quiet<S> {
     fn look(&mut self, client: &KubeClient, patience: Duration) {
-        let heard = self.liveness.heard();
-        if heard > self.told {
-            (self.told, self.silent) = (heard, false);
-            // As of when it was heard, and not of this look.
-            self.sink.confirm(self.liveness.silence());
-        } else if !self.silent && self.liveness.silence() > patience {
-            self.silent = true;
-            self.sink.failed(Arc::new(client.late(&self.target, self.liveness.silence())));
+        if let By::Connection { liveness, told } = &mut self.by {
+            let heard = liveness.heard();
+            if heard > *told {
+                (*told, self.silent) = (heard, false);
+                // As of when it was heard, and not of this look.
+                self.sink.confirm(liveness.silence());
+                return;
+            }
+        }
+        if self.silence() > patience {
+            self.stale(client, Duration::ZERO);
         }
     }
 
     /// The machine has slept, and tokio's time stood still: what was heard before confirms nothing any more.
     fn wake(&mut self, client: &KubeClient, slept: Duration) {
-        self.told = self.liveness.heard();
-        if !self.silent {
-            self.silent = true;
-            self.sink.failed(Arc::new(client.late(&self.target, self.liveness.silence() + slept)));
+        if let By::Connection { liveness, told } = &mut self.by {
+            *told = liveness.heard();
+        }
+        self.stale(client, slept);
+    }
+
+    /// For how long nothing has said that it is current, but for a sleep of the machine.
+    fn silence(&self) -> Duration {
+        match &self.by {
+            By::Connection { liveness, .. } => liveness.silence(),
+            By::Nothing { since } => since.elapsed(),
+        }
+    }
+
+    fn stale(&mut self, client: &KubeClient, slept: Duration) {
+        if !std::mem::replace(&mut self.silent, true) {
+            let after = self.silence() + slept;
+            let error = match &self.by {
+                By::Connection { .. } => client.late(&self.target, after),
+                By::Nothing { .. } => client.unwatched(&self.target, after),
+            };
+            self.sink.failed(Arc::new(error));
         }
     }
 }
 
-impl<S> Drop for Member<'_, S> {
+impl<S> Drop for Member<S> {
     fn drop(&mut self) {
         // When this returns, nobody else confirms or fails the sink.
-        drop(self.all.open.lock().try_remove(self.id));
+        drop(self.all.lock().try_remove(self.id));
     }
 }

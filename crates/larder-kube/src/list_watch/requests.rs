@@ -210,7 +210,8 @@ impl Watch {
         self.liveness.clone()
     }
 
-    /// The next event, or how the watch ended. It is over for good after all ends but `Idle`.
+    /// The next event, or how the watch ended. It is over for good after all ends but `Idle`, which comes where nothing of an
+    /// event is there at that time. An event that has begun has the deadline of a read to be complete.
     ///
     /// # Errors
     ///
@@ -221,11 +222,13 @@ impl Watch {
     #[allow(clippy::manual_async_fn, reason = "see above")]
     pub(crate) fn next(
         &mut self,
-        patience: Duration,
+        until: Instant,
     ) -> impl Future<Output = Result<Result<Event, End>, KubeError>> + Send {
         async move {
+            let mut begun = None;
             loop {
                 if let Some(mut line) = self.line()? {
+                    begun = None;
                     if line.iter().all(u8::is_ascii_whitespace) {
                         continue;
                     }
@@ -233,8 +236,15 @@ impl Watch {
                     line.zeroize();
                     return event.map(Ok);
                 }
-                let frame = match tokio::time::timeout(patience, self.body.frame()).await {
-                    Err(_) => return Ok(Err(End::Idle)),
+                let patience = self.client.options().fetch_deadline;
+                let until = match (self.buffer.is_empty(), begun) {
+                    (true, _) => until,
+                    (false, Some(begun)) => begun + patience,
+                    (false, None) => *begun.insert(Instant::now()) + patience,
+                };
+                let frame = match tokio::time::timeout_at(until, self.body.frame()).await {
+                    Err(_) if self.buffer.is_empty() => return Ok(Err(End::Idle)),
+                    Err(_) => return Err(self.client.late(&self.target, patience)),
                     // What is left of a line that broke off is told again by the next watch.
                     Ok(None) => {
                         // Servers close a little before or after the second.

@@ -14,12 +14,12 @@ pub(super) struct Revision {
 
 struct Asked {
     begun: Instant,
-    answer: OnceCell<u64>,
+    answer: OnceCell<Result<u64, KubeError>>,
 }
 
 impl Revision {
-    /// A version that the server has reached since then. Those who come while it is asked for wait for the same answer; a
-    /// failure is its asker's alone, and the next one asks.
+    /// A version that the server has reached since then. Those who come while it is asked for wait for the same answer, and for
+    /// the same failure: a server that hangs is waited for once, not by one after the other.
     pub(super) async fn since(
         &self,
         lost_at: Instant,
@@ -35,6 +35,6 @@ impl Revision {
                 }
             }
         };
-        asked.answer.get_or_try_init(|| ask).await.copied()
+        asked.answer.get_or_init(|| ask).await.clone()
     }
 }

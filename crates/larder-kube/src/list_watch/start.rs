@@ -82,6 +82,7 @@ impl<S: Sink> ListWatch<S> {
         if shared.away.swap(false, Ordering::Relaxed) {
             tracing::info!(server = %shared.client.server(), "the API server answers again");
         }
+        self.unwatched = None;
         self.sink.watching();
         State::Watching(watch)
     }
@@ -109,8 +110,8 @@ impl<S: Sink> ListWatch<S> {
         let deadline = Instant::now() + patience;
         let mut objects = Listing::new();
         let version = loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match watch.next(left).await {
+            let event = if Instant::now() < deadline { watch.next(deadline).await } else { Ok(Err(End::Idle)) };
+            match event {
                 Ok(Ok(Event::Set(json))) => self.collect(&mut objects, &json)?,
                 Ok(Ok(Event::Deleted(json))) => {
                     drop(objects.remove(&key(S::metadata(&S::parse(&self.selection, &json)?))));
@@ -146,6 +147,9 @@ impl<S: Sink> ListWatch<S> {
         };
         self.shared.client.counters().listed();
         self.tell(objects, version, read);
+        if self.at.currency == Currency::Known {
+            self.unwatched = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
+        }
         if let Currency::Unconfirmed { until: wants } = self.at.currency {
             let error = KubeError::Behind { target: self.selection.target(), has: self.at.version.clone(), wants };
             tracing::info!("{error}");
@@ -207,7 +211,8 @@ impl<S: Sink> ListWatch<S> {
         Ok((objects, version))
     }
 
-    /// Asks which version the server is at.
+    /// Asks which version the server is at. All that are lost at once wait for this one small request, so its deadline is that
+    /// of a read.
     async fn probe(&mut self, lost_at: Instant) -> Result<Step, KubeError> {
         let (current, known) = (self.revision(lost_at).await?, resource_version_order(&self.at.version));
         // A version that is no number says nothing of order.
@@ -226,7 +231,10 @@ impl<S: Sink> ListWatch<S> {
     async fn revision(&self, since: Instant) -> Result<u64, KubeError> {
         let (shared, scope): (_, Scope) = (&*self.shared, self.selection.probe());
         let ask = Box::pin(async {
-            let version = list(&shared.client, &scope, ListFrom::Now, None, |_| Ok(())).await?;
+            let patience = shared.client.options().fetch_deadline;
+            let list = list(&shared.client, &scope, ListFrom::Now, None, |_| Ok(()));
+            let version = tokio::time::timeout(patience, list).await;
+            let version = version.unwrap_or_else(|_| Err(shared.client.late(&scope.target, patience)))?;
             Ok(resource_version_order(&version))
         });
         shared.revision.since(since, ask).await
@@ -236,6 +244,7 @@ impl<S: Sink> ListWatch<S> {
     async fn resume(&mut self) -> Result<Step, KubeError> {
         let scope = self.selection.scope();
         let watch = Watch::begin(&self.shared.client, &scope, Begin::After(&self.at.version)).await?;
+        self.unwatched = None;
         // So soon after a list, or after a watch that was closed in good order, nothing can have been missed for long.
         if self.at.currency == Currency::Known {
             self.sink.confirm(Duration::ZERO);
@@ -253,6 +262,7 @@ impl<S: Sink> ListWatch<S> {
 
     /// Tells a list, and first that versions have gone back if they have.
     fn tell(&mut self, objects: Listing<S::Object>, version: String, read: ReadKind) {
+        self.unwatched = None;
         let at = &mut self.at;
         if advanced(&at.version, &version).is_none() {
             tracing::warn!(

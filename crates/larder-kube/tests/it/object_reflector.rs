@@ -9,6 +9,8 @@ use larder_resource::{KubeObject, ObjectKind};
 use serde_json::{Value, json};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 type Event = ReflectorEvent<KubeObject, KubeError>;
 
@@ -113,6 +115,112 @@ async fn a_streaming_list_is_the_beginning_of_the_watch() {
     feed.event("ADDED", &other).await;
     told.expect(["set: 11 of uid-tls", "bookmark: 15", "delete", "set: 17 of another"]).await;
     assert_eq!(fake.paths().len(), 1);
+}
+
+/// A silence of a connection is noticed within this; so is a watch that has ended.
+const NOTICED: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn what_a_watch_brought_is_stale_within_10_s_of_its_end_unless_another_is_open() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    // In good order, as a server closes it that is shut down; the next request is never answered.
+    let ended = Instant::now();
+    drop(feed);
+    told.expect(["failed: unwatched"]).await;
+    assert!(ended.elapsed() <= NOTICED, "{:?}", ended.elapsed());
+    assert_eq!(fake.paths().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_listed_is_stale_within_10_s_where_no_watch_can_be_opened() {
+    let fake = Fake::new([no_streaming(), secrets("10", &[tls("3")])]);
+    let reflect = reflect(&fake, KubeOptions::default());
+    let told = Told::of(&reflect, "tls", None);
+    told.expect(["listing", "listing", "replace: 3"]).await;
+    let listed = Instant::now();
+    told.expect(["failed: unwatched"]).await;
+    assert!(listed.elapsed() <= NOTICED, "{:?}", listed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_whose_watches_end_at_once_are_stale_within_10_s_and_wait_for_one_lost_request_once() {
+    fn open(path: &str) -> Answer {
+        if !path.contains("watch=true") {
+            return secrets("10", &[]);
+        }
+        let (feed, answer) = Feed::new();
+        // Open for as long as the test runs.
+        std::mem::forget(feed);
+        answer
+    }
+    let fake = Fake::always(open);
+    let mut feeds = Vec::new();
+    let names: Vec<String> = (0..40).map(|n| format!("tls-{n}")).collect();
+    let reflect = reflect(&fake, KubeOptions::default());
+    let mut all = Vec::new();
+    for name in &names {
+        let (feed, watch) = Feed::listing("10", &[secret("web", name, "3")]);
+        fake.push(watch);
+        let told = Told::of(&reflect, name, None);
+        told.expect(["listing", "replace: 3"]).await;
+        feeds.push(feed);
+        all.push(told);
+    }
+    fake.push(Answer::Hang);
+    let ended = Instant::now();
+    drop(feeds);
+    for told in &all {
+        told.expect(["failed: unwatched"]).await;
+    }
+    assert!(ended.elapsed() <= NOTICED, "{:?}", ended.elapsed());
+    for told in &all {
+        let mut next = told.next().await;
+        while next.starts_with("failed") {
+            next = told.next().await;
+        }
+        assert_eq!(next, "confirm");
+    }
+    assert!(ended.elapsed() <= NOTICED * 2, "{:?}", ended.elapsed());
+}
+
+/// Sends a space every second, for ever.
+async fn dribble(feed: Feed) {
+    loop {
+        feed.text(" ").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_dribbles_fails_by_its_deadline_and_holds_up_no_other() {
+    let (_open, served) = Feed::listing("10", &[secret("web", "first", "3")]);
+    let (feed, dribbling) = Feed::new();
+    let (_last, after) = Feed::listing("11", &[secret("web", "last", "4")]);
+    let fake = Fake::new([served, dribbling, after]);
+    let mut options = KubeOptions::default();
+    options.starts_in_flight = 1;
+    let reflect = reflect(&fake, options);
+    let first = Told::of(&reflect, "first", None);
+    first.expect(["listing", "replace: 3"]).await;
+    let second = Told::of(&reflect, "second", None);
+    second.expect(["listing"]).await;
+    let begun = Instant::now();
+    let _dribbling = AbortOnDropHandle::new(tokio::spawn(dribble(feed)));
+    let last = Told::of(&reflect, "last", None);
+    second.expect(["failed: timeout"]).await;
+    assert!(begun.elapsed() <= KubeOptions::default().list_deadline + Duration::from_secs(1), "{:?}", begun.elapsed());
+    last.expect(["listing", "replace: 4"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_has_begun_is_complete_within_the_deadline_of_a_read_or_its_watch_has_failed() {
+    let (_fake, _reflect, feed, told) = synced("10").await;
+    let begun = Instant::now();
+    feed.text("{\"type\":\"MODIFIED\",").await;
+    let _dribbling = AbortOnDropHandle::new(tokio::spawn(dribble(feed)));
+    told.expect(["failed: timeout"]).await;
+    let took = begun.elapsed();
+    assert!(took <= KubeOptions::default().fetch_deadline + Duration::from_secs(1), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -202,6 +202,39 @@ async fn while_the_api_server_is_frozen_pods_node_and_secrets_are_stale_and_say_
     until_degraded(&daemon, false).await;
 }
 
+/// As of a server that shuts down in good order behind a proxy that then hangs. Signs of life of the connection are no proof.
+#[tokio::test]
+async fn when_watches_end_in_good_order_and_no_other_opens_everything_is_stale_and_says_why() {
+    let outside = tempfile::tempdir().unwrap();
+    let options = ApiServerOptions { tls: true, ..ApiServerOptions::default() };
+    let cluster = Cluster::start_with(outside.path(), 60, options).await;
+    let settings = outside.path().join("settings.yaml");
+    std::fs::write(&settings, "kube: {pingInterval: 1s}\n").unwrap();
+    let settings = settings.display().to_string();
+    let arguments = ["--kubeconfig", &cluster.kubeconfig, "--runtime-endpoint", "none", "--config", &settings];
+    let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+    daemon.ready().await;
+    let paths = [SECRET, "/api/v1/pods", "/api/v1/nodes/node-1"];
+    for path in paths {
+        until_answer(&daemon, path, "it is fresh", |answer| answer.code == 200 && !answer.is_stale()).await;
+    }
+
+    cluster.api.inject(Fault::hang());
+    cluster.api.end_watches();
+    for path in paths {
+        let stale = until_answer(&daemon, path, "it is stale", Answer::is_stale).await;
+        assert_eq!(stale.code, 200, "{stale:?}");
+        assert!(stale.header("cache-status").contains("has not been opened again"), "{path}: {stale:?}");
+    }
+    until_degraded(&daemon, true).await;
+
+    cluster.api.clear_faults();
+    for path in paths {
+        until_answer(&daemon, path, "it is fresh again", |answer| !answer.is_stale()).await;
+    }
+    until_degraded(&daemon, false).await;
+}
+
 /// As of a server without streaming lists on an old etcd: its watch cache is behind, and it cannot say how far.
 #[tokio::test]
 async fn pods_that_an_old_watch_cache_has_are_served_as_stale_and_others_are_not_known_until_it_has_caught_up() {
