@@ -95,12 +95,14 @@ pub enum KubeError {
         problem: String,
     },
     /// A setting makes no sense.
-    #[error("setting {field}: {problem}")]
+    #[error("setting {field}: {problem}{}", other.map(|other| format!(" {other}")).unwrap_or_default())]
     InvalidOption {
         /// The field of [`KubeOptions`](crate::KubeOptions).
         field: &'static str,
         /// What is wrong with it.
         problem: String,
+        /// The field that it does not go with, after `problem`: "must be shorter than".
+        other: Option<&'static str>,
     },
     /// A namespace or name that cannot stand in a request; nothing was sent.
     #[error("{target}: not a name that an object can have")]

@@ -117,7 +117,9 @@ impl KubeOptions {
     ///
     /// [`KubeError::InvalidOption`] with the first field that makes no sense.
     pub fn validate(&self) -> Result<(), KubeError> {
-        let invalid = |field, problem: &str| Err(KubeError::InvalidOption { field, problem: problem.to_owned() });
+        let refuse =
+            |field, problem: &str, other| Err(KubeError::InvalidOption { field, problem: problem.to_owned(), other });
+        let invalid = |field, problem: &str| refuse(field, problem, None);
         for (field, duration) in [
             ("connect_timeout", self.connect_timeout),
             ("plugin_deadline", self.plugin_deadline),
@@ -145,10 +147,10 @@ impl KubeOptions {
             return invalid("ping_interval", "must be at least a millisecond");
         }
         if self.ping_interval >= self.dead_link_timeout {
-            return invalid("ping_interval", "must be shorter than dead_link_timeout");
+            return refuse("ping_interval", "must be shorter than", Some("dead_link_timeout"));
         }
         if self.backoff_max < self.backoff_initial {
-            return invalid("backoff_max", "must not be shorter than backoff_initial");
+            return refuse("backoff_max", "must not be shorter than", Some("backoff_initial"));
         }
         for (field, number) in [
             ("page_size", self.page_size),

@@ -151,19 +151,27 @@ impl Default for Policy {
 
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("setting {field}: {problem}")]
+#[error("setting {field}: {problem}{}", other.as_ref().map(|other| format!(" {other}")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct ConfigError {
     /// The field of [`Config`], such as `default_ttl` or `kube.page_size`.
     pub field: Cow<'static, str>,
     /// What is wrong with it, and what to do.
     pub problem: String,
+    /// The field that it does not go with, after `problem`: "must not be shorter than".
+    pub other: Option<Cow<'static, str>>,
 }
 
 impl ConfigError {
     /// An error about the field.
     pub(crate) fn new(field: impl Into<Cow<'static, str>>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into() }
+        Self { field: field.into(), problem: problem.into(), other: None }
+    }
+
+    /// An error about a field of a section, which may not go with another one of it.
+    fn in_section(section: &str, field: &str, problem: impl Into<String>, other: Option<&str>) -> Self {
+        let other = other.map(|other| format!("{section}.{other}").into());
+        Self { other, ..Self::new(format!("{section}.{field}"), problem) }
     }
 }
 
@@ -228,8 +236,8 @@ impl Config {
             }
         }
         if self.policy.fetch_backoff_max < self.policy.fetch_backoff_initial {
-            let problem = "must not be shorter than policy.fetch_backoff_initial";
-            return Err(ConfigError::new("policy.fetch_backoff_max", problem));
+            let (problem, other) = ("must not be shorter than", Some("fetch_backoff_initial"));
+            return Err(ConfigError::in_section("policy", "fetch_backoff_max", problem, other));
         }
         if let RuntimeEndpoint::At(endpoint) = &self.runtime {
             larder_cri::parse_endpoint(endpoint).map_err(|error| ConfigError::new("runtime", error.to_string()))?;
@@ -243,15 +251,17 @@ impl Config {
             parsed.map_err(|error| ConfigError::new("runtime_sockets", error.to_string()))?;
         }
         self.cri.validate().map_err(|error| match error {
-            CriError::InvalidOption { field, reason } => ConfigError::new(format!("cri.{field}"), reason),
+            CriError::InvalidOption { field, reason } => ConfigError::in_section("cri", field, reason, None),
             other => ConfigError::new("cri", other.to_string()),
         })?;
         self.kube.validate().map_err(|error| match error {
-            KubeError::InvalidOption { field, problem } => ConfigError::new(format!("kube.{field}"), problem),
+            KubeError::InvalidOption { field, problem, other } => {
+                ConfigError::in_section("kube", field, problem, other)
+            }
             other => ConfigError::new("kube", other.to_string()),
         })?;
         let of_pleg = self.pleg.validate();
-        of_pleg.map_err(|error| ConfigError::new(format!("pleg.{}", error.field), error.reason))
+        of_pleg.map_err(|error| ConfigError::in_section("pleg", error.field, error.reason, error.other))
     }
 }
 

@@ -108,7 +108,8 @@ impl PlegOptions {
     pub fn validate(&self) -> Result<(), InvalidOption> {
         const MOST_EVENTS: usize = 1 << 20;
         const MOST_INSPECTIONS: usize = 1 << 16;
-        let fail = |field, reason: &str| Err(InvalidOption { field, reason: reason.into() });
+        let refuse = |field, reason: &str, other| Err(InvalidOption { field, reason: reason.into(), other });
+        let fail = |field, reason: &str| refuse(field, reason, None);
         if self.inspection_concurrency.get() > MOST_INSPECTIONS {
             return fail("inspection_concurrency", &format!("must be at most {MOST_INSPECTIONS}"));
         }
@@ -116,7 +117,7 @@ impl PlegOptions {
             return fail("relist_period", "must be above zero");
         }
         if self.relist_threshold <= self.relist_period {
-            return fail("relist_threshold", "must be above relist_period");
+            return refuse("relist_threshold", "must be above", Some("relist_period"));
         }
         if self.event_capacity.get() > MOST_EVENTS {
             return fail("event_capacity", "must be at most 1048576");
@@ -134,10 +135,10 @@ impl PlegOptions {
             }
         }
         if self.inspection_backoff_max < self.inspection_backoff_initial {
-            return fail("inspection_backoff_max", "must not be below inspection_backoff_initial");
+            return refuse("inspection_backoff_max", "must not be below", Some("inspection_backoff_initial"));
         }
         if self.reconnect_max < self.reconnect_initial {
-            return fail("reconnect_max", "must not be below reconnect_initial");
+            return refuse("reconnect_max", "must not be below", Some("reconnect_initial"));
         }
         Ok(())
     }
@@ -145,11 +146,13 @@ impl PlegOptions {
 
 /// A setting that cannot work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
+#[error("{field}: {reason}{}", other.map(|other| format!(" {other}")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct InvalidOption {
     /// The field's name.
     pub field: &'static str,
     /// What is wrong with its value.
     pub reason: String,
+    /// The field that it does not go with, after `reason`: "must be above".
+    pub other: Option<&'static str>,
 }

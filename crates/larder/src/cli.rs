@@ -61,7 +61,7 @@ fn command() -> clap::Command {
 /// Runs the command; its exit code, or the error that ended it.
 pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(args) => crate::run::main(*args),
+        Command::Run(args) => crate::run::main(&args),
         Command::Get(args) => block_on(crate::get::main(args)),
         Command::Ps(args) => block_on(crate::ps::main(args)),
         Command::Wait(args) => block_on(crate::wait::main(args)),

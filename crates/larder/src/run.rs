@@ -9,10 +9,8 @@ use crate::output::table::printable;
 use crate::signals::Signals;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use larder_node::{Config, Node, Report, SourceState, Strategy};
+use larder_node::{Config, Node, Report, SourceState};
 use larder_server::{ServeOptions, Server};
-use serde::{Deserialize, Serialize};
 use settings::Settings;
 use sleep::SleepTimer;
 use std::fmt::Write as _;
@@ -52,60 +50,11 @@ pub(crate) struct Args {
     /// --config; and end
     #[arg(long)]
     print_config: bool,
-    /// Read the API server that this kubeconfig names [default: the pod's service account, in a pod]
-    #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
-    kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context [default: its current one]
-    #[arg(long, value_name = "NAME", conflicts_with = "manifests")]
-    context: Option<String>,
-    /// Do without a cluster: read pods, Secrets and ConfigMaps from the manifests in this directory
-    #[arg(long, value_name = "DIR")]
-    manifests: Option<PathBuf>,
-    /// This node's name, taken in lower case as by the kubelet [default: the host's name]
-    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
-    node_name: Option<String>,
-    /// The container runtime's socket, as a path or a unix: address; 'none' to do without
-    /// [default: the first of the well-known sockets where a runtime answers]
-    #[arg(long, value_name = "ENDPOINT")]
-    runtime_endpoint: Option<String>,
-    /// Whether to follow the runtime's event stream, or only to list it every second [default: on]
-    #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
-    events: Option<String>,
-    /// Answer on this Unix socket [default: /run/larder/larder.sock]
-    #[arg(long, value_name = "PATH", env = "LARDER_SOCKET")]
-    socket: Option<PathBuf>,
-    /// Serve /metrics, /livez and /readyz, and nothing else, on this TCP address
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics_address: Option<SocketAddr>,
-    /// How Secrets and ConfigMaps are kept up to date: asked for at every read (direct), fetched when they are read and
-    /// their TTL has passed (ttl), watched (watch), or each as it is used (auto) [default: watch]
-    #[arg(long, value_name = "STRATEGY", value_parser = strategy())]
-    change_detection: Option<Strategy>,
-    /// How often those who read an object again and again do that; one that nobody has read for five times as long, and a
-    /// minute at least, is not watched until it is read again [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    sync_period: Option<Duration>,
-    /// How long an object is fresh, where the node's annotation says nothing [default: 1m]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    default_ttl: Option<Duration>,
-    /// Whether direct and ttl keep what was last read and serve it, as stale, while it cannot be fetched. Off, direct has
-    /// nothing then, and ttl has its cache's entry until a new reference, for a read whose own fetch has failed (none in the
-    /// pauses between fetches); watch and auto serve what they hold, as stale, either way [default: on]
-    #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
-    keep_last_known: Option<String>,
-    /// Whether to answer that an object is absent until its TTL has passed, or to ask at each read [default: on]
-    #[arg(long, value_name = "ON|OFF", value_parser = ["on", "off"])]
-    serve_absences: Option<String>,
-    /// What to log: off, error, warn, info, debug, trace, or directives such as `larder_kube=debug,info` [default: info]
-    #[arg(long, value_name = "LEVEL", env = "LARDER_LOG")]
-    log_level: Option<String>,
-    /// How to log, to standard error [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    log_format: Option<LogFormat>,
+    #[command(flatten)]
+    flags: settings::Flags,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
     /// Lines for a person
     #[default]
@@ -119,24 +68,18 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     larder_server::parse_duration(text).ok_or_else(|| "write 30s, 1m30s or 500ms".to_owned())
 }
 
-/// A strategy of the command line; help and completion know their names.
-fn strategy() -> impl TypedValueParser<Value = Strategy> {
-    PossibleValuesParser::new(Strategy::ALL.map(Strategy::as_str)).try_map(|word| word.parse::<Strategy>())
-}
-
 /// Runs the daemon until it is told to end.
-pub(crate) fn main(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     // Before anything that is secret can be read.
     keep_memory_private()?;
-    let print_config = args.print_config;
-    let settings = Settings::of(args)?;
-    if print_config {
+    let settings = Settings::of(args.config.as_deref(), &args.flags)?;
+    if args.print_config {
         settings.check()?;
         output::print(&settings.to_yaml()?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let _log = log_to_stderr(&settings)?;
-    let (config, serve) = settings.into_options()?;
+    let (config, serve) = settings.options()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the async runtime")?;
     let code = runtime.block_on(daemon(config, serve));

@@ -1,140 +1,130 @@
 //! What `larder run` is set to: the defaults, then the file of `--config`, then the flags.
 //!
-//! The file is YAML, each name in camel case; a name that is unknown and a value that cannot be used are refused with file,
-//! line, column, the name as it stands there, and what is allowed. A value that a flag has set is refused by the flag's name.
-//! Every part of the file can be left out. `larder run --print-config` prints all of it, as it is after the flags, once it
-//! has passed the same checks.
+//! Each setting is declared once, in [`table`]; its key, its flag, its help and the place that an error names follow from there.
+//! What cannot be used is refused by the name that it was set by, and with its place in the file: `--sync-period: …`,
+//! `larder.yaml:3:13: kube.pageSize: …`. `larder run --print-config` prints what is in effect as a file of settings, once it has
+//! passed the same checks.
 
-mod duration;
 mod file;
-mod origins;
-mod places;
-mod sections;
+mod setting;
+mod table;
+mod value;
 
-use super::{Args, LogFormat, log_filter};
+use super::{LogFormat, log_filter};
 use crate::client::DEFAULT_SOCKET;
 use crate::output;
 use anyhow::Context as _;
+use clap::ArgMatches;
 use larder_kube::ProxyEnvironment;
-use larder_node::{ChangeDetection, Cluster, Config, RuntimeEndpoint};
-use larder_server::ServeOptions;
-use origins::Origins;
-use places::Places;
-use sections::{ChangeDetectionSection, CriSection, KubeSection, LimitsSection, PlegSection, PolicySection};
-use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::Duration;
+use larder_node::{Cluster, Config, RuntimeEndpoint};
+use larder_server::{ServeError, ServeOptions};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use setting::Setting;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use table::SETTINGS;
 use tracing_subscriber::EnvFilter;
 
-/// All settings, by the names of the file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+/// The options that the [`table`] sets, and what it sets that is not an option as it stands.
+#[derive(Clone, Debug)]
 pub(super) struct Settings {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Config,
+    serve: ServeOptions,
     kubeconfig: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     manifests: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     node_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     runtime_endpoint: Option<String>,
-    runtime_sockets: Vec<String>,
-    runtime_events: bool,
-    socket: PathBuf,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics_address: Option<SocketAddr>,
-    change_detection: ChangeDetectionSection,
-    #[serde(with = "duration")]
-    sync_period: Duration,
-    #[serde(with = "duration")]
-    min_idle: Duration,
-    #[serde(with = "duration")]
-    default_ttl: Duration,
     log_level: String,
     pub(super) log_format: LogFormat,
-    policy: PolicySection,
-    kube: KubeSection,
-    cri: CriSection,
-    pleg: PlegSection,
-    limits: LimitsSection,
-    #[serde(skip)]
-    origins: Origins,
+    /// What has set each key that is not at its default.
+    origins: HashMap<String, Origin>,
+}
+
+/// What has set a setting.
+#[derive(Clone, Debug)]
+enum Origin {
+    Flag(&'static str),
+    /// The file's path, the line and the column.
+    File(String),
+}
+
+/// The flags of all settings that have one.
+#[derive(Debug)]
+pub(super) struct Flags(ArgMatches);
+
+impl clap::Args for Flags {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let defaults = Settings::default();
+        SETTINGS.iter().filter_map(|setting| setting.arg(&defaults)).fold(command, |command, arg| {
+            // A flag that sets several settings has the help of the first.
+            let is_there = command.get_arguments().any(|other| other.get_id() == arg.get_id());
+            if is_there { command } else { command.arg(arg) }
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.clone_from(matches);
+        Ok(())
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        // What a node's larder does by itself, whichever node and cluster it is.
-        let config = Config::new("node", Cluster::InCluster);
         Self {
+            // The node and the cluster are put in once they are known.
+            config: Config::new("node", Cluster::InCluster),
+            serve: ServeOptions::new(DEFAULT_SOCKET),
             kubeconfig: None,
             context: None,
             manifests: None,
             node_name: None,
             runtime_endpoint: None,
-            runtime_sockets: config.runtime_sockets,
-            runtime_events: config.runtime_events,
-            socket: DEFAULT_SOCKET.into(),
-            metrics_address: None,
-            change_detection: config.change_detection.into(),
-            sync_period: config.sync_period,
-            min_idle: config.min_idle,
-            default_ttl: config.default_ttl,
             log_level: "info".to_owned(),
             log_format: LogFormat::default(),
-            policy: PolicySection::of(config.policy),
-            kube: KubeSection::of(config.kube),
-            cri: CriSection::of(config.cri),
-            pleg: PlegSection::of(config.pleg),
-            limits: LimitsSection::default(),
-            origins: Origins::default(),
+            origins: HashMap::new(),
         }
     }
 }
 
 impl Settings {
     /// The file, if one is named, with the flags over it.
-    pub(super) fn of(args: Args) -> anyhow::Result<Self> {
-        let (mut settings, places) = match &args.config {
-            Some(path) => file::read(path)?,
-            None => (Self::default(), Places::default()),
-        };
-        settings.origins = Origins::of(&args, places);
-        settings.apply(args);
+    pub(super) fn of(file: Option<&Path>, flags: &Flags) -> anyhow::Result<Self> {
+        let mut settings = Self::default();
+        if let Some(path) = file {
+            file::read(&mut settings, path)?;
+        }
+        settings.apply(flags);
         Ok(settings)
     }
 
-    fn apply(&mut self, args: Args) {
+    fn apply(&mut self, Flags(matches): &Flags) {
         // A source that a flag names takes the place of the file's, whichever that is.
-        if args.manifests.is_some() || args.kubeconfig.is_some() {
-            (self.manifests, self.kubeconfig, self.context) = (args.manifests, args.kubeconfig, None);
+        if matches.contains_id("manifests") || matches.contains_id("kubeconfig") {
+            (self.manifests, self.kubeconfig, self.context) = (None, None, None);
         }
-        replace_some(&mut self.context, args.context);
-        replace_some(&mut self.node_name, args.node_name);
-        replace_some(&mut self.runtime_endpoint, args.runtime_endpoint);
-        replace(&mut self.runtime_events, on(args.events.as_deref()));
-        replace(&mut self.socket, args.socket);
-        replace_some(&mut self.metrics_address, args.metrics_address);
-        replace(&mut self.change_detection, args.change_detection.map(|one| ChangeDetection::both(one).into()));
-        replace(&mut self.sync_period, args.sync_period);
-        replace(&mut self.default_ttl, args.default_ttl);
-        replace(&mut self.policy.keep_last_known, on(args.keep_last_known.as_deref()));
-        replace(&mut self.policy.serve_absences, on(args.serve_absences.as_deref()));
-        replace(&mut self.log_level, args.log_level);
-        replace(&mut self.log_format, args.log_format);
-    }
-
-    /// The values by their keys, as a file has them.
-    fn values(&self) -> serde_json::Value {
-        // Texts, numbers and maps with texts for keys: nothing that JSON has not.
-        serde_json::to_value(self).unwrap_or_default()
+        for setting in SETTINGS {
+            if let Some(flag) = setting.flag_name()
+                && setting.take(self, matches)
+            {
+                self.origins.insert(setting.key(), Origin::Flag(flag));
+            }
+        }
     }
 
     /// All of it, as a file of `--config` would have it.
     pub(super) fn to_yaml(&self) -> anyhow::Result<Vec<u8>> {
-        output::yaml_of(self).context("cannot write the settings as YAML")
+        output::yaml_of(&Section(self, "")).context("cannot write the settings as YAML")
     }
 
     /// What to log.
@@ -143,7 +133,7 @@ impl Settings {
     ///
     /// That cannot be what is logged.
     pub(super) fn log_filter(&self) -> anyhow::Result<EnvFilter> {
-        log_filter(&self.log_level).map_err(|problem| self.origins.refuse("logLevel", &problem))
+        log_filter(&self.log_level).map_err(|problem| self.refuse("log_level", &problem, None))
     }
 
     /// Checks them as a start does. What depends on the machine and not on them is left out: which files, sockets and servers
@@ -155,7 +145,7 @@ impl Settings {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         self.log_filter()?;
         let cluster = self.cluster()?.unwrap_or(Cluster::InCluster);
-        self.clone().into_options_of(cluster).map(drop)
+        self.options_of(cluster).map(drop)
     }
 
     /// As the daemon takes them, checked.
@@ -163,7 +153,7 @@ impl Settings {
     /// # Errors
     ///
     /// The first one that cannot be used.
-    pub(super) fn into_options(self) -> anyhow::Result<(Config, ServeOptions)> {
+    pub(super) fn options(&self) -> anyhow::Result<(Config, ServeOptions)> {
         let cluster = match self.cluster()? {
             Some(cluster) => cluster,
             None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
@@ -172,7 +162,7 @@ impl Settings {
                  pod, its service account is used without either)"
             ),
         };
-        self.into_options_of(cluster)
+        self.options_of(cluster)
     }
 
     /// The source that they name.
@@ -180,11 +170,11 @@ impl Settings {
         match (&self.manifests, &self.kubeconfig) {
             (Some(_), Some(_)) => {
                 let problem = "kubeconfig is set too, and only one of them can be the source of pods";
-                Err(self.origins.refuse("manifests", problem))
+                Err(self.refuse("cluster", problem, None))
             }
             (_, None) if self.context.is_some() => {
                 let problem = "it is a kubeconfig's: name that too, with --kubeconfig or in the file";
-                Err(self.origins.refuse("context", problem))
+                Err(self.refuse("context", problem, None))
             }
             (None, Some(path)) => Ok(Some(Cluster::Kubeconfig { path: path.clone(), context: self.context.clone() })),
             (Some(dir), None) => Ok(Some(Cluster::Manifests(dir.clone()))),
@@ -192,47 +182,92 @@ impl Settings {
         }
     }
 
-    fn into_options_of(self, cluster: Cluster) -> anyhow::Result<(Config, ServeOptions)> {
-        let node_name = super::node_name(self.node_name.as_deref())?;
-        let mut config = Config::new(node_name, cluster);
-        config.change_detection = self.change_detection.into();
-        config.sync_period = self.sync_period;
-        config.min_idle = self.min_idle;
-        config.default_ttl = self.default_ttl;
-        config.runtime_events = self.runtime_events;
+    fn options_of(&self, cluster: Cluster) -> anyhow::Result<(Config, ServeOptions)> {
+        let mut config = self.config.clone();
+        config.node_name = super::node_name(self.node_name.as_deref())?;
+        config.cluster = cluster;
         config.runtime = match self.runtime_endpoint.as_deref() {
             None => RuntimeEndpoint::Search,
             Some("none") => RuntimeEndpoint::None,
             Some(endpoint) => RuntimeEndpoint::At(endpoint.to_owned()),
         };
-        config.runtime_sockets.clone_from(&self.runtime_sockets);
-        self.policy.clone().apply(&mut config.policy);
-        self.kube.clone().apply(&mut config.kube);
         config.kube.proxies = ProxyEnvironment::of_process();
-        self.cri.clone().apply(&mut config.cri);
-        self.pleg.clone().apply(&mut config.pleg);
-        config.validate().map_err(|error| self.origins.refuse_config(&self, &error))?;
-        let mut serve = ServeOptions::new(&self.socket);
-        serve.metrics_address = self.metrics_address;
-        self.limits.clone().apply(&mut serve.limits);
-        serve.validate().map_err(|error| self.origins.refuse_serving(&error))?;
-        Ok((config, serve))
+        config.validate().map_err(|error| self.refuse(&error.field, &error.problem, error.other.as_deref()))?;
+        self.serve.validate().map_err(|error| match &error {
+            ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
+            other => self.refuse("socket", &other.to_string(), None),
+        })?;
+        Ok((config, self.serve.clone()))
+    }
+
+    /// What is told of a setting that cannot be used: by its flag or with its place in the file, and why not. If the setting
+    /// does not go with another and only that one is set, it is told with that one's place.
+    fn refuse(&self, field: &str, problem: &str, other: Option<&str>) -> anyhow::Error {
+        let setting = |field: &str| SETTINGS.iter().find(|setting| setting.checked_name() == field);
+        let Some(key) = setting(field).map(Setting::key) else {
+            return anyhow::anyhow!("setting {field}: {problem}");
+        };
+        let with_value = |setting: &Setting| match setting.value(self) {
+            Some(value) => format!("{} ({})", setting.key(), setting::plain(&value)),
+            None => setting.key(),
+        };
+        let (name, problem, other) = match other.and_then(setting).zip(setting(field)) {
+            Some((other, this)) => {
+                (with_value(this), format!("{problem} {}", with_value(other)), self.origins.get(&other.key()))
+            }
+            None => (key.clone(), problem.to_owned(), None),
+        };
+        match (self.origins.get(&key), other) {
+            (Some(Origin::Flag(flag)), _) => anyhow::anyhow!("--{flag}: {problem}"),
+            (Some(Origin::File(place)), _) | (None, Some(Origin::File(place))) => {
+                anyhow::anyhow!("{place}: {name}: {problem}")
+            }
+            (None, _) => anyhow::anyhow!("setting {name}: {problem}"),
+        }
     }
 }
 
-fn on(flag: Option<&str>) -> Option<bool> {
-    flag.map(|word| word == "on")
+/// The setting with that key.
+fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.key() == key)
 }
 
-fn replace<T>(setting: &mut T, flag: Option<T>) {
-    if let Some(value) = flag {
-        *setting = value;
-    }
+/// The key of what has that name in a section; the file itself is the section without a name.
+fn key_of(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
 }
 
-fn replace_some<T>(setting: &mut Option<T>, flag: Option<T>) {
-    if flag.is_some() {
-        *setting = flag;
+/// The names in a section, in order.
+fn names(section: &str) -> Vec<String> {
+    let name = |setting: &Setting| {
+        let key = setting.key();
+        let name = key.strip_prefix(&key_of(section, ""))?;
+        name.split('.').next().map(str::to_owned)
+    };
+    let mut names: Vec<String> = SETTINGS.iter().filter_map(name).collect();
+    names.dedup();
+    names
+}
+
+/// The settings of a section, as a file has them.
+struct Section<'a>(&'a Settings, &'a str);
+
+impl Serialize for Section<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(settings, section) = self;
+        let mut map = serializer.serialize_map(None)?;
+        for name in names(section) {
+            let key = key_of(section, &name);
+            match find(&key) {
+                None => map.serialize_entry(&name, &Section(settings, &key))?,
+                Some(setting) => {
+                    if let Some(value) = setting.value(settings) {
+                        map.serialize_entry(&name, &value)?;
+                    }
+                }
+            }
+        }
+        map.end()
     }
 }
 

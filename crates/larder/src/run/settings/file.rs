@@ -1,109 +1,243 @@
-//! Reading a file of settings, and what is told of one that cannot be read.
+//! The file of `--config`: YAML with one key for each setting. What cannot be used is told with its line and column.
 
-use super::Settings;
-use super::places::{At, Place, Places};
-use anyhow::Context as _;
-use larder_node::Strategy;
-use serde_json::Value;
-use serde_saphyr::Error;
+use super::{Origin, Settings, find, key_of, names};
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Error, Location, Spanned};
+use std::fmt;
 use std::io::Read as _;
 use std::path::Path;
 
 /// A file of settings is far smaller; one that is not is something else.
 const LARGEST_FILE: u64 = 1 << 20;
+/// The most characters that are quoted of a value.
+const LONGEST_QUOTE: usize = 60;
 
-/// Reads a file of settings.
-pub(super) fn read(path: &Path) -> anyhow::Result<(Settings, Places)> {
+/// Sets what a file sets.
+pub(super) fn read(settings: &mut Settings, path: &Path) -> anyhow::Result<()> {
     let mut text = String::new();
     let file = std::fs::File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
     file.with_context(|| format!("cannot read the settings in {} (--config)", path.display()))?;
-    anyhow::ensure!(
-        text.len() as u64 <= LARGEST_FILE,
-        "{}: larger than a file of settings can be (--config)",
-        path.display()
-    );
-    parse(&text).map_err(|problem| anyhow::anyhow!("{}{problem}", path.display()))
+    let is_small = text.len() as u64 <= LARGEST_FILE;
+    anyhow::ensure!(is_small, "{}: larger than a file of settings can be (--config)", path.display());
+    parse(settings, &path.display().to_string(), &text)
 }
 
-/// Reads the text of a file of settings. What is wrong with it begins with its place: `:12:3: unknown setting …`.
-pub(super) fn parse(text: &str) -> Result<(Settings, Places), String> {
+/// Sets what the text of a file sets.
+pub(super) fn parse(settings: &mut Settings, path: &str, text: &str) -> anyhow::Result<()> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
-        return Ok((Settings::default(), Places::default()));
+        return Ok(());
     }
+    let file = File { path, text };
     let options = serde_saphyr::options! { strict_booleans: true };
-    let places = serde_saphyr::from_str_with_options(text, options.clone()).map(Places::of);
-    let places = places.map_err(|error| no_yaml(error.without_snippet()))?;
-    match serde_saphyr::from_str_with_options(text, options) {
-        Ok(settings) => Ok((settings, places)),
-        Err(error) => Err(describe(error.without_snippet(), &places)),
-    }
-}
-
-/// What keeps a text from being YAML.
-fn no_yaml(error: &Error) -> String {
-    let what = match error {
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("{key} is set twice: leave one of them out"),
-        Error::MultipleDocuments { .. } => "a second document begins here: all settings stand in one".to_owned(),
-        Error::UnknownAnchor { .. } => "an alias (*) of what has no anchor (&): put what has special characters in quotes".to_owned(),
-        Error::Budget { .. } => "this is larger or deeper than a file of settings can be".to_owned(),
-        _ => "this is not YAML: put what has special characters in quotes, close quotes and brackets, and indent with spaces"
-            .to_owned(),
-    };
-    format!("{}: {what}", place_of(error))
-}
-
-/// What keeps YAML from being settings.
-fn describe(error: &Error, places: &Places) -> String {
-    let all = Settings::default().values();
-    let is_section = |key: &str| all.pointer(&pointer(key)).is_some_and(Value::is_object);
-    let what = match (error, error.location().and_then(|location| places.at(location.into(), is_section))) {
-        (Error::SerdeUnknownField { field, expected, .. }, _) => {
-            format!("unknown setting \"{field}\"; there are {}", expected.join(", "))
-        }
-        (_, Some(place)) => unfit(place),
-        (_, None) => "this cannot be a setting: --print-config shows what can".to_owned(),
-    };
-    format!("{}: {what}", place_of(error))
-}
-
-fn place_of(error: &Error) -> String {
-    error.location().map_or_else(String::new, |location| format!(":{}", At::from(location)))
-}
-
-/// That a value is not what its key takes.
-fn unfit(place: &Place) -> String {
-    let Place { key, found, .. } = place;
-    if key.is_empty() {
+    let content: Spanned<Node> =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| file.not_yaml(error.without_snippet()))?;
+    match content.value {
+        Node::Section(children) => file.read(settings, "", &children),
         // It may be any file, with a token in it: it is not quoted.
-        return "these are no settings: write NAME: VALUE for each, in lines of their own".to_owned();
-    }
-    let found = found.as_deref().unwrap_or("nothing");
-    format!("{key}: {found} is not {}", allowed(key))
-}
-
-/// What a key takes: what its default is, but for a few.
-fn allowed(key: &str) -> String {
-    const DURATION: &str = "a duration: write 30s, 1m30s or 500ms";
-    let all = Settings::default().values();
-    match (key, all.pointer(&pointer(key))) {
-        ("metricsAddress", _) => "an address with a port: write 127.0.0.1:9464".to_owned(),
-        ("logFormat", _) => "one of text, json".to_owned(),
-        ("changeDetection.secrets" | "changeDetection.configMaps", _) => {
-            format!("one of {}", Strategy::ALL.map(Strategy::as_str).join(", "))
-        }
-        ("pleg.inspectionDeadline", _) => format!("{DURATION}, or none"),
-        (_, Some(Value::Bool(_))) => "true or false".to_owned(),
-        (_, Some(Value::Number(_))) => format!("a whole number from 1 to {}", u32::MAX),
-        (_, Some(Value::Object(section))) => {
-            let names: Vec<&str> = section.keys().map(String::as_str).collect();
-            format!("a section: write what is to be set under it, of {}", names.join(", "))
-        }
-        (_, Some(Value::String(text))) if crate::run::duration(text).is_ok() => DURATION.to_owned(),
-        _ => "a text".to_owned(),
+        _ => bail!(
+            "{}: these are no settings: write NAME: VALUE, each on a line of its own",
+            file.place(content.referenced)
+        ),
     }
 }
 
-/// Where a key's value is in those of all settings.
-fn pointer(key: &str) -> String {
-    format!("/{}", key.replace('.', "/"))
+struct File<'a> {
+    path: &'a str,
+    text: &'a str,
+}
+
+impl File<'_> {
+    fn place(&self, at: Location) -> String {
+        format!("{}:{}:{}", self.path, at.line(), at.column())
+    }
+
+    /// Reads a section; the file itself is the section without a name.
+    fn read(
+        &self,
+        settings: &mut Settings,
+        section: &str,
+        children: &[(Spanned<String>, Spanned<Node>)],
+    ) -> anyhow::Result<()> {
+        for (name, node) in children {
+            let key = key_of(section, &name.value);
+            let place = self.place(node.referenced);
+            let found = Found { node: &node.value, written: self.written(node.defined) };
+            if let Some(setting) = find(&key) {
+                if !setting.read(settings, &found) {
+                    bail!("{place}: {key}: {found} is not {}", setting.allowed());
+                }
+                settings.origins.insert(key, Origin::File(place));
+                continue;
+            }
+            let names_in = names(&key);
+            match found.node {
+                _ if names_in.is_empty() => bail!(
+                    "{}: unknown setting {:?}; there are {}",
+                    self.place(name.referenced),
+                    name.value,
+                    names(section).join(", ")
+                ),
+                Node::Section(children) => self.read(settings, &key, children)?,
+                _ => bail!(
+                    "{place}: {key}: {found} is not a section: write what is to be set under it, of {}",
+                    names_in.join(", ")
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    /// A value as the file has it.
+    fn written(&self, at: Location) -> &str {
+        let range = || {
+            let start = usize::try_from(at.span().byte_offset()?).ok()?;
+            self.text.get(start..start.checked_add(usize::try_from(at.span().byte_len()?).ok()?)?)
+        };
+        range().unwrap_or_default()
+    }
+
+    /// What keeps a text from being YAML.
+    fn not_yaml(&self, error: &Error) -> anyhow::Error {
+        let what = match error {
+            Error::DuplicateMappingKey { key: Some(key), .. } => format!("{key} is set twice: remove one of them"),
+            Error::MultipleDocuments { .. } => "a second document begins here: write all settings in one".to_owned(),
+            Error::UnknownAnchor { .. } => {
+                "this alias (*) has no anchor (&): put text with special characters in quotes".to_owned()
+            }
+            Error::Budget { .. } => "this is larger or deeper than a file of settings can be".to_owned(),
+            _ => "this is not YAML: put text with special characters in quotes, close quotes and brackets, and indent \
+                  with spaces"
+                .to_owned(),
+        };
+        let place = error.location().map_or_else(|| self.path.to_owned(), |at| self.place(at));
+        anyhow::anyhow!("{place}: {what}")
+    }
+}
+
+/// What a file has for a setting.
+pub(super) struct Found<'a> {
+    node: &'a Node,
+    written: &'a str,
+}
+
+impl<'a> Found<'a> {
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.node, Node::Nothing)
+    }
+
+    /// A text. What YAML takes for a number or a truth value is one, too: `nodeName: 007`.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        match self.node {
+            Node::Text(text) => Some(text),
+            Node::Number(_) | Node::Bool => Some(self.written),
+            Node::Nothing | Node::List(_) | Node::Section(_) => None,
+        }
+    }
+
+    /// A whole number, in quotes or not.
+    pub(super) fn number(&self) -> Option<u64> {
+        match self.node {
+            Node::Number(number) => *number,
+            _ => self.text()?.parse().ok(),
+        }
+    }
+
+    /// A list of texts.
+    pub(super) fn texts(&self) -> Option<Vec<String>> {
+        let Node::List(items) = self.node else { return None };
+        let text = |item: &Node| if let Node::Text(text) = item { Some(text.clone()) } else { None };
+        items.iter().map(text).collect()
+    }
+}
+
+impl fmt::Display for Found<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A longer one would hide what is told of it.
+        let quote = |text: &str| text.chars().take(LONGEST_QUOTE).collect::<String>();
+        let more = |text: &str| if text.chars().nth(LONGEST_QUOTE).is_some() { "…" } else { "" };
+        match self.node {
+            Node::Nothing => f.write_str("nothing"),
+            Node::Text(text) => write!(f, "{:?}{}", quote(text), more(text)),
+            Node::Number(_) | Node::Bool => write!(f, "{}{}", quote(self.written), more(self.written)),
+            Node::List(_) => f.write_str("a list"),
+            Node::Section(_) => f.write_str("a section"),
+        }
+    }
+}
+
+/// Whatever stands in a file.
+enum Node {
+    Nothing,
+    Bool,
+    /// `None` if it is negative, or not whole.
+    Number(Option<u64>),
+    Text(String),
+    List(Vec<Node>),
+    Section(Vec<(Spanned<String>, Spanned<Node>)>),
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Nothing)
+    }
+
+    fn visit_bool<E>(self, _value: bool) -> Result<Node, E> {
+        Ok(Node::Bool)
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
+        Ok(Node::Number(value.try_into().ok()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Node, E> {
+        Ok(Node::Number(value.try_into().ok()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
+        Ok(Node::Number(Some(value)))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Node, E> {
+        Ok(Node::Number(value.try_into().ok()))
+    }
+
+    fn visit_f64<E>(self, _value: f64) -> Result<Node, E> {
+        Ok(Node::Number(None))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
+        Ok(Node::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut section: A) -> Result<Node, A::Error> {
+        let mut children = Vec::new();
+        while let Some(child) = section.next_entry()? {
+            children.push(child);
+        }
+        Ok(Node::Section(children))
+    }
 }

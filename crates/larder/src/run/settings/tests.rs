@@ -1,32 +1,36 @@
 //! Settings from a file, and the place of what is wrong with them.
 
-use super::file::parse;
 use super::*;
 use crate::cli::{Cli, Command};
-use clap::Parser as _;
-use larder_node::Strategy;
+use clap::{CommandFactory as _, Parser as _};
+use larder_node::{ChangeDetection, Strategy};
 use larder_server::Limits;
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::time::Duration;
 
-fn args(line: &str) -> Args {
+fn flags(line: &str) -> Flags {
     match Cli::try_parse_from(line.split_whitespace()).unwrap().command {
-        Command::Run(args) => *args,
+        Command::Run(args) => args.flags,
         other => panic!("{other:?}"),
     }
 }
 
+/// The settings of a file `f` with that text.
+fn parse(text: &str) -> anyhow::Result<Settings> {
+    let mut settings = Settings::default();
+    file::parse(&mut settings, "f", text).map(|()| settings)
+}
+
 /// The settings that these flags give, over a file `f` with that text.
 fn settings(text: &str, line: &str) -> Settings {
-    let (mut settings, places) = parse(text).unwrap();
-    let args = Args { config: Some("f".into()), ..args(line) };
-    settings.origins = Origins::of(&args, places);
-    settings.apply(args);
+    let mut settings = parse(text).unwrap();
+    settings.apply(&flags(line));
     settings
 }
 
 fn options(text: &str, line: &str) -> anyhow::Result<(Config, ServeOptions)> {
-    settings(text, line).into_options()
+    settings(text, line).options()
 }
 
 #[test]
@@ -117,18 +121,19 @@ fn fields(value: &dyn std::fmt::Debug) -> BTreeSet<String> {
 #[test]
 fn a_section_has_all_options_that_a_file_may_set() {
     let Config { policy, kube, cri, pleg, .. } = Config::new("node", Cluster::InCluster);
-    let check = |section: &dyn std::fmt::Debug, options: &dyn std::fmt::Debug, others: &[&str]| {
-        let mut settings = fields(section);
+    let check = |section: &str, options: &dyn std::fmt::Debug, others: &[&str]| {
+        let of_section = |setting: &Setting| setting.checked_name().strip_prefix(section).map(str::to_owned);
+        let mut settings: BTreeSet<String> = SETTINGS.iter().filter_map(of_section).collect();
         settings.extend(others.iter().map(|&name| name.to_owned()));
-        assert_eq!(settings, fields(options), "{section:?}");
+        assert_eq!(settings, fields(options), "{section}");
     };
-    check(&PolicySection::default(), &policy, &[]);
-    check(&LimitsSection::default(), &Limits::default(), &[]);
-    check(&CriSection::default(), &cri, &[]);
+    check("policy.", &policy, &[]);
+    check("limits.", &Limits::default(), &[]);
+    check("cri.", &cri, &[]);
     // The rest is of tests, of the environment, or of other settings.
-    check(&KubeSection::default(), &kube, &["connector", "proxies"]);
+    check("kube.", &kube, &["connector", "proxies"]);
     check(
-        &PlegSection::default(),
+        "pleg.",
         &pleg,
         &[
             "event_capacity",
@@ -184,15 +189,21 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         ),
         ("nodeName: [a]\n", ":1:11: nodeName: a list is not a text"),
         ("nodeName:\n  password: a-token\n", ":2:3: nodeName: a section is not a text"),
-        ("changeDetection: {secrets: {watch: 1}}\n", ":1:36: this cannot be a setting: "),
+        (
+            "changeDetection: {secrets: {watch: 1}}\n",
+            ":1:28: changeDetection.secrets: a section is not one of direct, ",
+        ),
         ("socket: {a: b}\n", ":1:9: socket: a section is not a text"),
         ("kube:\n  pageSize: many\n", ":2:13: kube.pageSize: \"many\" is not a whole number from 1 to 4294967295"),
         ("kube: {pageSize: -1}\n", ":1:18: kube.pageSize: -1 is not a whole number from 1 to 4294967295"),
         ("kube: {pageSize: 99999999999}\n", ":1:18: kube.pageSize: 99999999999 is not a whole number from 1 to "),
         ("kube: {pageSize: 1.5}\n", ":1:18: kube.pageSize: 1.5 is not a whole number from 1 to "),
-        ("kube: {pageSize: 1e3}\n", ":1:18: kube.pageSize: 1000.0 is not a whole number from 1 to "),
+        ("kube: {pageSize: 1e3}\n", ":1:18: kube.pageSize: 1e3 is not a whole number from 1 to "),
         ("kube: {pageSize: 99999999999999999999999}\n", ":1:18: kube.pageSize: "),
-        ("pleg:\n  inspectionConcurrency: 0\n", ":2:3: pleg.inspectionConcurrency: 0 is not a whole number from 1 to "),
+        (
+            "pleg:\n  inspectionConcurrency: 0\n",
+            ":2:26: pleg.inspectionConcurrency: 0 is not a whole number from 1 to ",
+        ),
         ("limits: [1]\n", ":1:9: limits: a list is not a section: write what is to be set under it, of connections, "),
         ("limits:\n", ":1:7: limits: nothing is not a section: "),
         ("- a\n", ":1:1: these are no settings: write NAME: VALUE"),
@@ -200,15 +211,15 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         ("nodeName: a\nnodeName: b\n", ":2:1: nodeName is set twice"),
         ("policy: {keepLastKnown: true, keepLastKnown: true}\n", ":1:31: keepLastKnown is set twice"),
         ("nodeName: a\n---\nnodeName: b\n", ":3:1: a second document begins here"),
-        ("nodeName: *a\n", ":1:11: an alias"),
+        ("nodeName: *a\n", ":1:11: this alias"),
         ("nodeName: 'a\n", ":1:11: this is not YAML: "),
         ("nodeName: a: b\n", ":1:12: this is not YAML: "),
         ("nodeName: @a\n", ":1:11: this is not YAML: "),
         ("policy: {keepLastKnown: true\n", ":1:9: this is not YAML: "),
         ("~: a\n", ":1:1: this is not YAML: "),
     ] {
-        let problem = parse(text).unwrap_err();
-        assert!(problem.starts_with(expected), "{text}: {problem}");
+        let problem = parse(text).unwrap_err().to_string();
+        assert!(problem.starts_with(&format!("f{expected}")), "{text}: {problem}");
         assert!(!problem.contains('\n') && !problem.contains("a-token") && is_own(&problem), "{text}: {problem}");
     }
 }
@@ -216,18 +227,20 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
 #[test]
 fn a_value_that_is_longer_than_a_line_is_not_told_whole() {
     for text in [format!("logFormat: {}\n", "ö".repeat(100_000)), format!("minIdle: {}\n", "9".repeat(100_000))] {
-        let problem = parse(&text).unwrap_err();
-        assert!(problem.starts_with(":1:") && problem.len() < 400, "{} bytes: {problem:.400}", problem.len());
+        let problem = parse(&text).unwrap_err().to_string();
+        assert!(problem.starts_with("f:1:") && problem.len() < 400, "{} bytes: {problem:.400}", problem.len());
     }
 }
 
 #[test]
 fn what_is_printed_is_what_is_read() {
-    let (mut settings, _) = parse("policy: {fetchBackoffInitial: 250ms}\nmetricsAddress: 127.0.0.1:9464\n").unwrap();
-    settings.apply(args("larder run --manifests m --node-name edge-1 --default-ttl 90s"));
+    let file =
+        "policy: {fetchBackoffInitial: 250ms}\nmetricsAddress: 127.0.0.1:9464\npleg: {inspectionDeadline: none}\n";
+    let mut settings = settings(file, "larder run --manifests m --node-name edge-1 --default-ttl 90s");
     let text = String::from_utf8(settings.to_yaml().unwrap()).unwrap();
     assert!(text.contains("defaultTtl: 1m30s\n") && text.contains("  fetchBackoffInitial: 250ms\n"), "{text}");
-    let (again, _) = parse(&text).unwrap();
+    let mut again = parse(&text).unwrap();
+    (settings.origins, again.origins) = (HashMap::new(), HashMap::new());
     assert_eq!(format!("{settings:?}"), format!("{again:?}"), "{text}");
 }
 
@@ -301,7 +314,7 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
                 format!("{line} --manifests m")
             };
             let settings = settings(text, &flags);
-            settings.log_filter().and_then(|_| settings.into_options()).unwrap_err().to_string()
+            settings.log_filter().and_then(|_| settings.options()).unwrap_err().to_string()
         };
         let printed = settings(text, line).check().unwrap_err().to_string();
         assert!(printed.starts_with(expected), "{text}{line}: {printed}");
@@ -313,4 +326,133 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
 fn to_print_settings_no_source_has_to_be_named() {
     settings("", "larder run --node-name n").check().unwrap();
     settings("kubeconfig: /does/not/exist\n", "larder run --node-name n").check().unwrap();
+}
+
+/// A file that sets one setting, and the place of its value.
+fn file_of(setting: &Setting, value: &str) -> (String, String) {
+    let key = setting.key();
+    let (before, name) =
+        key.split_once('.').map_or((String::new(), &*key), |(section, name)| (format!("{section}:\n  "), name));
+    let (line, indent) = if before.is_empty() { (1, 0) } else { (2, 2) };
+    (format!("{before}{name}: {value}\n"), format!("f:{line}:{}", indent + name.len() + 3))
+}
+
+/// What is told of a setting that has that value, after its place; `None` if it can have it.
+fn refusal(setting: &Setting, value: &str) -> Option<String> {
+    let (text, place) = file_of(setting, value);
+    let refused = parse(&text).and_then(|settings| settings.check()).err()?.to_string();
+    let problem = refused.strip_prefix(&format!("{place}: ")).unwrap_or_else(|| panic!("{text}: {refused}"));
+    let key = setting.key();
+    // Another one that does not go with it names it last.
+    assert!(problem.starts_with(&key) || problem.ends_with(&format!(" {key} ({value})")), "{text}: {refused}");
+    Some(problem.to_owned())
+}
+
+/// The smallest and the largest value of the setting's type, or an empty one.
+fn extremes(setting: &Setting) -> &'static [&'static str] {
+    match setting.allowed() {
+        allowed if allowed.starts_with("a duration") => &["0s", "2000000000h"],
+        allowed if allowed.starts_with("a whole number") => &["0", "18446744073709551615"],
+        allowed if allowed == "a text" => &["''"],
+        allowed if allowed == "a list of texts" => &["[]", "['']"],
+        _ => &[],
+    }
+}
+
+#[test]
+fn each_setting_is_refused_by_its_name_and_place() {
+    let mut taken = BTreeSet::new();
+    for setting in SETTINGS {
+        let key = setting.key();
+        assert!(refusal(setting, "{a: b}").unwrap().starts_with(&format!("{key}: a section is not ")), "{key}");
+        for value in extremes(setting) {
+            if refusal(setting, value).is_none() {
+                taken.insert(format!("{key}: {value}"));
+            }
+        }
+        if let Some(flag) = setting.flag_name().filter(|_| setting.allowed().starts_with("a duration")) {
+            let line = format!("larder run --{flag} 2000000000h");
+            let refused = settings("", &line).check().unwrap_err().to_string();
+            assert!(refused.starts_with(&format!("--{flag}: must ")), "{refused}");
+        }
+    }
+    // No setting loses a bound by mistake.
+    insta::assert_snapshot!("extremes_that_are_taken", taken.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+/// The settings as a table of Markdown.
+fn table() -> String {
+    let defaults = Settings::default();
+    let row = |setting: &Setting| {
+        let default = setting.value(&defaults).map(|value| match value {
+            Json::Array(items) => {
+                items.iter().map(|item| format!("`{}`", setting::plain(item))).collect::<Vec<_>>().join(", ")
+            }
+            value => format!("`{}`", setting::plain(&value)),
+        });
+        let default = setting.default.map(str::to_owned).or(default).unwrap_or_default();
+        let own =
+            |problem: String| problem.strip_prefix(&setting.key())?.split_once(": ").map(|(_, why)| why.to_owned());
+        let bounds = extremes(setting).iter().filter_map(|value| own(refusal(setting, value)?));
+        let mut bounds: Vec<String> = bounds.filter(|why| why.starts_with("must ")).collect();
+        bounds.dedup();
+        let allowed = setting.allowed();
+        let kind = allowed.split(": ").next().unwrap_or_default().to_owned();
+        let values = if bounds.is_empty() { kind } else { bounds.join("; ") };
+        let flag = setting.flag_name().map(|flag| format!("`--{flag}`")).into_iter();
+        let flags = flag.chain(setting.env.map(|env| format!("`{env}`"))).collect::<Vec<_>>().join(", ");
+        format!("| `{}` | {flags} | {default} | {values} | {} |\n", setting.key(), setting.help())
+    };
+    let head =
+        "| key in the file | flag, environment | default | values | meaning |\n| --- | --- | --- | --- | --- |\n";
+    SETTINGS.iter().fold(head.to_owned(), |table, setting| table + &row(setting))
+}
+
+#[test]
+fn the_documentation_lists_each_setting() {
+    let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md")).unwrap();
+    let table = table();
+    assert!(docs.contains(&table), "docs/settings.md must have this table:\n{table}");
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(rows(&docs), rows(&table), "docs/settings.md lists what is not a setting");
+}
+
+#[test]
+fn help_shows_each_flag_with_its_default() {
+    let mut cli = Cli::command();
+    let run = cli.find_subcommand_mut("run").unwrap();
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = words(&run.render_long_help().to_string());
+    let defaults = Settings::default();
+    let mut flags = BTreeSet::from(["config", "print-config", "help"]);
+    for setting in SETTINGS {
+        let Some((arg, flag)) = setting.arg(&defaults).zip(setting.flag_name()) else { continue };
+        if !flags.insert(flag) {
+            continue;
+        }
+        let shown = format!("--{flag} <{}> {}", arg.get_value_names().unwrap()[0], setting.help());
+        assert!(help.contains(&words(&shown)), "{shown} is not in {help}");
+        let default = setting.value(&defaults).map(|value| setting::flag_text(&value));
+        let default = setting.default.map(str::to_owned).or(default);
+        let shown = default.map_or(words(&shown), |default| words(&format!("{shown} [default: {default}]")));
+        assert!(help.contains(&shown), "{shown} is not in {help}");
+    }
+    let taken: BTreeSet<&str> = run.get_arguments().filter_map(|arg| arg.get_long()).collect();
+    assert_eq!(taken, flags);
+}
+
+#[test]
+fn a_printed_file_has_each_setting_that_has_a_value() {
+    let defaults = Settings::default();
+    let printed = parse(&String::from_utf8(defaults.to_yaml().unwrap()).unwrap()).unwrap();
+    let set: BTreeSet<String> = printed.origins.into_keys().collect();
+    let with_value = SETTINGS.iter().filter(|setting| setting.value(&defaults).is_some());
+    assert_eq!(set, with_value.map(Setting::key).collect());
+}
+
+#[test]
+fn keys_and_names_are_unique() {
+    for name_of in [Setting::key, Setting::checked_name] {
+        assert_eq!(SETTINGS.iter().map(name_of).collect::<BTreeSet<_>>().len(), SETTINGS.len());
+    }
 }
