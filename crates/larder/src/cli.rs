@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Keeps close to a node what its workloads and agents read again and again.
+/// Caches Kubernetes objects and container statuses on a node, for the workloads and agents that read them often.
 ///
-/// `larder run` is the daemon; the other commands ask it over its Unix socket.
+/// `larder run` is the daemon; the other commands query it over its Unix socket.
 #[derive(Debug, Parser)]
 #[command(name = "larder", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -16,19 +16,19 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the daemon of this node
+    /// Run this node's daemon
     Run(Box<crate::run::Args>),
-    /// Show what the daemon holds: Secrets, ConfigMaps, pods, the node
+    /// Show the Secrets, ConfigMaps, pods and node that the daemon holds
     Get(crate::get::Args),
-    /// List the containers of this node, as the runtime has them
+    /// List this node's containers, as the runtime reports them
     Ps(crate::ps::Args),
-    /// Wait until a pod is in a state, or its status is newer than a time
+    /// Wait until a pod reaches a state, or until its status is newer than a time
     Wait(crate::wait::Args),
-    /// Show what happens to the containers of this node
+    /// Show the events of this node's containers
     Events(crate::events::Args),
-    /// Show the daemon's sources, the age of each, counts, and whether it is degraded
+    /// Show whether the daemon is healthy, with its sources, their age, and counts of objects
     Status(crate::status::Args),
-    /// Run a trace on the caches in virtual time
+    /// Replay a trace on the caches in virtual time
     Replay(crate::replay::Args),
     /// Try larder without a cluster: a simulated API server and container runtime
     #[cfg(feature = "demo")]

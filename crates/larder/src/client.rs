@@ -58,9 +58,9 @@ fn reason(status: &Status) -> &str {
 fn advice(error: &std::io::Error) -> String {
     let hint = "start the daemon with 'larder run', or name its socket with --socket or LARDER_SOCKET";
     match error.kind() {
-        ErrorKind::NotFound => format!("there is no such socket: {hint}"),
-        ErrorKind::ConnectionRefused => format!("nobody listens on it, the daemon has ended: {hint}"),
-        ErrorKind::PermissionDenied => "this user may not connect to it: try as root".to_owned(),
+        ErrorKind::NotFound => format!("the socket does not exist: {hint}"),
+        ErrorKind::ConnectionRefused => format!("no process listens on the socket, so the daemon has ended: {hint}"),
+        ErrorKind::PermissionDenied => "this user may not connect to the socket: run the command as root".to_owned(),
         _ => format!("{error}: {hint}"),
     }
 }
@@ -75,7 +75,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// The body as JSON.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
-        serde_json::from_slice(&self.body).context("larder's answer is not what this version understands")
+        serde_json::from_slice(&self.body).context("cannot read larder's answer: the daemon may be of another version")
     }
 
     /// The texts of the warnings that came with it.

@@ -25,11 +25,11 @@ use std::time::Duration;
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  # Until Ctrl-C; what to try in another terminal is printed
+  # Until Ctrl-C; it prints commands to try in another terminal
   larder demo
-  # By itself, with an outage of the API server in the middle
+  # For a minute, with an outage of the API server in the middle
   larder demo --for 1m --outage-after 20s --outage-for 15s
-  # From another terminal, with the LARDER_SOCKET that was printed
+  # From another terminal, with LARDER_SOCKET set as the demo prints it
   larder demo outage
   larder demo crash api")]
 pub(crate) struct Args {
@@ -44,20 +44,20 @@ struct Start {
     /// End after this time [default: at Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = duration)]
     lasts: Option<Duration>,
-    /// Take the API server away after this time
+    /// Stop the API server after this time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     outage_after: Option<Duration>,
-    /// Bring it back after this time
+    /// How long the API server stays away
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "outage_after", default_value = "30s")]
     outage_for: Duration,
-    /// Make this folder for the demo's files; it must not exist
-    /// [default: larder-demo-PID in the user's runtime folder, or in that for temporary files]
+    /// Create this folder for the demo's files; it must not exist
+    /// [default: larder-demo-PID in the user's runtime folder, or else in the folder for temporary files]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Draw the times of the simulated pods from this number
+    /// The seed for the random times of the simulated pods
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// What the daemon logs, to standard error: off, error, warn, info, debug, or directives
+    /// What the daemon logs to standard error: off, error, warn, info, debug, or directives
     #[arg(long, value_name = "LEVEL", default_value = "off")]
     log_level: String,
 }
@@ -65,17 +65,17 @@ struct Start {
 /// What to do to the demo that runs in another terminal.
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Take its API server away
+    /// Stop the demo's API server
     Outage {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Bring it back
+    /// Start the demo's API server again
     Restore {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Let a container of a pod exit
+    /// Make a pod's container exit
     Crash {
         /// The pod's name
         pod: String,
@@ -85,12 +85,12 @@ enum Act {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Give a Secret another value
+    /// Change the value of a Secret
     Rotate {
         #[command(flatten)]
         connection: Connection,
     },
-    /// End it
+    /// End the demo
     Quit {
         #[command(flatten)]
         connection: Connection,

@@ -9,28 +9,28 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # What has happened lately
+  # Recent events
   larder events
-  # And what happens from now on, until it is interrupted
+  # Recent events, then new ones until Ctrl-C
   larder events -w
-  # Nothing of before
+  # New events only
   larder events -w --tail 0
-  # One JSON object a line, for other programs
+  # One JSON object per line, for other programs
   larder events -w -o json | jq -r 'select(.kind == \"ContainerDied\") | .name'")]
 pub(crate) struct Args {
-    /// Only the events of this namespace
+    /// Show only events of this namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Only the events of the pod of this name
+    /// Show only events of pods with this name
     #[arg(long, value_name = "NAME")]
     pod: Option<String>,
-    /// Go on with what happens from now on
+    /// Keep printing new events
     #[arg(short, long)]
     watch: bool,
-    /// How many of the latest events to print, before those that are followed with -w; all that are kept if it is not given
+    /// Print only this many of the recent events [default: all that the daemon has kept]
     #[arg(long, value_name = "COUNT")]
     tail: Option<usize>,
-    /// How to print: for a person, or a JSON object a line as it comes from the daemon
+    /// Output format: a table, or one JSON object per line, as the daemon sends it
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
     output: String,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
         })
         .await?;
     // The daemon has ended, which whoever follows it is to know.
-    anyhow::ensure!(!args.watch, "larder has ended the events: it is being stopped");
+    anyhow::ensure!(!args.watch, "the event stream has ended: the daemon is stopping");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -72,7 +72,7 @@ fn render(line: &[u8], is_json: bool) -> anyhow::Result<Option<String>> {
     }
     Ok(match parsed {
         EventLine::Event { event } => Some(row(&event)),
-        EventLine::Gap { missed } => Some(format!("-- {missed} events were missed here; this is how it is now:\n")),
+        EventLine::Gap { missed } => Some(format!("-- {missed} events were lost here; the current state is:\n")),
         EventLine::Pod { pod } => {
             let mut text = String::new();
             for container in pod.status.iter().flat_map(|status| &status.containers) {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_gap_says_how_many_and_what_is_not_known_is_left_out() {
-        check(r#"{"type":"gap","missed":7}"#, Some("-- 7 events were missed here; this is how it is now:\n"));
+        check(r#"{"type":"gap","missed":7}"#, Some("-- 7 events were lost here; the current state is:\n"));
         check(r#"{"type":"synced"}"#, Some("--\n"));
         check(r#"{"type":"fromTheFuture"}"#, None);
         render(b"no JSON", false).unwrap_err();

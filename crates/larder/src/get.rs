@@ -19,7 +19,8 @@ mod pod;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Kinds: secrets, configmaps (cm), pods (po), nodes (no). Secrets and ConfigMaps are those that pods of this node refer to.
+Kinds: secrets, configmaps (cm), pods (po), nodes (no). larder has only the Secrets \
+and ConfigMaps that pods of this node refer to.
 
 Examples:
   larder get pods -A
@@ -39,25 +40,25 @@ pub(crate) struct Args {
 /// What is asked for, beside the kinds and names.
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// The namespace
+    /// The namespace of the objects
     #[arg(short, long, value_name = "NAME", default_value = "default", value_parser = namespace, conflicts_with = "all_namespaces")]
     namespace: String,
-    /// List in all namespaces
+    /// List the objects of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// List only what these labels select, such as app=web,tier!=cache
+    /// List only objects that match this label selector, such as app=web,tier!=cache
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
-    /// List only what these fields select, such as metadata.name=web
+    /// List only objects that match this field selector, such as metadata.name=web
     #[arg(long, value_name = "FIELDS")]
     field_selector: Option<String>,
-    /// How to print: wide adds freshness among others, name prints kind/name
+    /// Output format: wide adds columns such as the freshness, name prints kind/name
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
-    /// Print tables without their first line
+    /// Print tables without headers
     #[arg(long)]
     no_headers: bool,
-    /// How long the daemon may try to fetch before it answers with what it holds
+    /// How long the daemon may try to fetch an object before it serves the one it holds
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     timeout: Duration,
 }

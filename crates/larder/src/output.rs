@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// How `-o` asks for the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table for a person
+    /// A table for people
     #[default]
     Table,
     /// A table with more columns
@@ -24,7 +24,7 @@ pub(crate) enum Format {
     Json,
     /// YAML
     Yaml,
-    /// Only the names, one a line
+    /// Only the names, one per line
     Name,
 }
 

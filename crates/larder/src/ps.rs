@@ -20,19 +20,19 @@ Examples:
   larder ps --state exited
   larder ps -n kube-system -o wide")]
 pub(crate) struct Args {
-    /// Only the containers of this namespace
+    /// Show only containers of this namespace
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Only the containers of the pod of this name
+    /// Show only containers of pods with this name
     #[arg(long, value_name = "NAME")]
     pod: Option<String>,
-    /// Only the containers in this state
+    /// Show only containers in this state
     #[arg(long, value_name = "STATE", value_parser = ["created", "running", "exited", "unknown"])]
     state: Option<String>,
-    /// How to print: wide adds reason, times, UID and freshness, name prints whole identifiers
+    /// Output format: wide adds reason, times, pod UID and freshness, name prints the full container IDs
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
-    /// Print identifiers whole
+    /// Print full container IDs
     #[arg(long)]
     no_trunc: bool,
     #[command(flatten)]
@@ -54,8 +54,11 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if let Some(error) = &answers.runtime.error {
-        let ago = answers.runtime.age_seconds.map_or_else(|| "never".to_owned(), |ago| format!("{} ago", whole(ago)));
-        output::complain(&format!("Warning: stale: the runtime was last listed {ago}: {error}"));
+        let listed = match answers.runtime.age_seconds {
+            Some(ago) => format!("was last listed {} ago", whole(ago)),
+            None => "has never been listed".to_owned(),
+        };
+        output::complain(&format!("Warning: stale: the runtime {listed}: {error}"));
     }
     let text = match args.output {
         Format::Json => output::json(&serde_json::to_value(&answers)?)?,

@@ -25,18 +25,19 @@ const BUFFER: usize = 1 << 17;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 where the trace was replayed, 1 where its results differ from EXPECTED, 2 where the trace is bad.
+Exit codes: 0 if the trace was replayed, 1 if its results differ from EXPECTED, 2 if the trace is bad or a file \
+cannot be read.
 
 Examples:
   larder replay trace.jsonl > results.jsonl
   larder replay trace.jsonl --compare results.jsonl
   zcat trace.jsonl.gz | larder replay -")]
 pub(crate) struct Args {
-    /// The trace: JSON objects, one a line; `-` for standard input
+    /// The trace, one JSON object per line; `-` reads standard input
     #[arg(value_name = "FILE")]
     trace: PathBuf,
 
-    /// Print no results, but where they differ from the lines of this file, compared as JSON values
+    /// Compare the results with the lines of this file, as JSON values, and print only the differences
     #[arg(long, value_name = "EXPECTED")]
     compare: Option<PathBuf>,
 }

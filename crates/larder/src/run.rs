@@ -43,11 +43,11 @@ Examples:
   # In a DaemonSet, with NODE_NAME from the downward API
   larder run --metrics-address 0.0.0.0:9464")]
 pub(crate) struct Args {
-    /// Read settings from this YAML file; flags win over it. --print-config shows what can stand in it
+    /// Read settings from this YAML file; flags override it. --print-config prints all settings in this form
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Check all settings as the start does, asking no server; print them, file and flags together, in the form of
-    /// --config; and end
+    /// Check the settings of the file and the flags without contacting a server, print all of them in the form of
+    /// --config, and exit
     #[arg(long)]
     print_config: bool,
     #[command(flatten)]
@@ -56,10 +56,10 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
-    /// Lines for a person
+    /// Lines for people
     #[default]
     Text,
-    /// A JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -108,7 +108,7 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
         let _ = output::print(running.greeting().as_bytes());
         signals.any().await
     };
-    tracing::info!(signal, "ending");
+    tracing::info!(signal, "stopping");
     running.stop().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -130,7 +130,7 @@ pub(crate) struct Running {
 /// To be called within a tokio runtime.
 pub(crate) async fn start(config: Config, serve: ServeOptions, token: CancellationToken) -> anyhow::Result<Running> {
     let socket = serve.socket.clone();
-    let sleep = SleepTimer::start().context("cannot have a timer that goes on while this machine sleeps")?;
+    let sleep = SleepTimer::start().context("cannot create a timer that counts the time this machine sleeps")?;
     let node = Node::start(config, token.clone()).await?;
     let server = match Server::bind(Arc::clone(&node), serve, token.clone()).await {
         Ok(server) => server,
@@ -139,7 +139,7 @@ pub(crate) async fn start(config: Config, serve: ServeOptions, token: Cancellati
             return Err(error.into());
         }
     };
-    tracing::info!(socket = %socket.display(), node = node.name(), "answering");
+    tracing::info!(socket = %socket.display(), node = node.name(), "serving");
     let metrics_address = server.metrics_address();
     let server = tokio::spawn(server.run());
     let sleeper = Arc::clone(&node);
@@ -169,10 +169,10 @@ impl Running {
     pub(crate) async fn stop(self) {
         self.token.cancel();
         if let Err(error) = self.server.await {
-            tracing::error!(%error, "the server ended badly");
+            tracing::error!(%error, "the server has failed");
         }
         if let Err(error) = self.sleep.await {
-            tracing::error!(%error, "the task that notes sleep ended badly");
+            tracing::error!(%error, "the task that detects sleep has failed");
         }
         self.node.stop().await;
     }
@@ -232,7 +232,7 @@ fn node_name(given: Option<&str>) -> anyhow::Result<String> {
 fn log_filter(text: &str) -> Result<EnvFilter, String> {
     let refused = |part: &str| {
         format!(
-            "\"{part}\" is no level: write off, error, warn, info, debug or trace, or directives such as \
+            "\"{part}\" is not a log level: write off, error, warn, info, debug or trace, or directives such as \
              larder_kube=debug,info"
         )
     };
@@ -300,8 +300,9 @@ impl<W: Write> Write for OneLine<W> {
 /// The limit alone does not do: a kernel that pipes core dumps to a program passes over it.
 fn keep_memory_private() -> anyhow::Result<()> {
     use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("cannot keep this process' memory from others")?;
-    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).context("cannot forbid core dumps")
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("cannot keep other processes from reading this process's memory")?;
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }).context("cannot disable core dumps")
 }
 
 #[cfg(test)]

@@ -14,24 +14,24 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Sources:
-  ok        it answers                         starting  it has not answered yet
-  failing   it does not answer; what is held is served, as stale
-  idle      nothing of it was needed yet       off       this larder runs without it
-Objects, all of which pods of this node refer to:
+  ok        the source answers                 starting  it has not answered yet
+  failing   it does not answer: larder serves what it holds, as stale
+  idle      larder has not needed it yet       off       larder runs without it
+Objects that pods of this node refer to:
   fresh     within its TTL, or watched
   due       past its TTL, or without one (a TTL of 0, direct): the next read fetches it
-  stale     the last known: it cannot be fetched
-  absent    known not to exist                 unknown   nothing is known of it yet
+  stale     larder holds its last known value and cannot fetch it
+  absent    it does not exist                  unknown   larder knows nothing of it yet
 Strategies (--change-detection):
-  direct    each read asks the API server      ttl       fetched when read and its TTL has passed
-  watch     each object is watched             auto      watched, polled or held, as it is used
+  direct    each read fetches the object       ttl       a read after the TTL fetches the object
+  watch     a watch for each object            auto      watched, polled or held, by how it is used
 Kept, with -o wide:
-  watched   by a watch of its own              namespace watch   by one of its whole namespace
-  polled    fetched by its TTL                 held (immutable)  as it was read; it cannot change
-  idle      not watched until it is read again
-A pod is registered while its objects are held for it; one that has ended lets go of them.")]
+  watched   by a watch of its own              namespace watch   by a watch of its whole namespace
+  polled    fetched after its TTL              held (immutable)  without a watch: it cannot change
+  idle      not watched until the next read
+A pod is registered while larder holds objects for it; larder releases the objects of an ended pod.")]
 pub(crate) struct Args {
-    /// How to print: wide adds the last error of each source and how each object is kept, name prints node/NAME
+    /// Output format: wide adds the last error of each source and how each object is kept, name prints node/NAME
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(flatten)]

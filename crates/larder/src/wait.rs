@@ -25,11 +25,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 Examples:
   # Until every container of the pod has exited
   larder wait pod web --for=state=exited --timeout=60s
-  # Until one of them runs
+  # Until the container app runs
   larder wait pod/web -c app --for=state=running
-  # Until the pod's status is known as of now
+  # Until larder has checked the pod's status again
   larder wait pod web --for=newer-than=now
-  # Until the runtime has nothing of it any more
+  # Until the runtime no longer has the pod
   larder wait pod web --for=delete")]
 pub(crate) struct Args {
     /// pod NAME, or pod/NAME
@@ -41,10 +41,10 @@ pub(crate) struct Args {
     /// What to wait for: state=created|running|exited, newer-than=TIME|now, delete
     #[arg(long = "for", value_name = "CONDITION")]
     condition: Condition,
-    /// Look at this container alone, not at all of the pod's
+    /// Check only this container of the pod
     #[arg(short, long, value_name = "NAME")]
     container: Option<String>,
-    /// How long to wait; 0 looks once
+    /// How long to wait; 0 checks once
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
         match target {
             Target { kind: Kind::Pod, name: Some(name) } => names.push(name),
             Target { kind: Kind::Pod, name: None } => anyhow::bail!("name the pod to wait for: larder wait pod NAME"),
-            Target { kind, .. } => anyhow::bail!("only pods can be waited for, not a {kind}"),
+            Target { kind, .. } => anyhow::bail!("cannot wait for a {kind}, only for pods"),
         }
     }
     let client = args.connection.client();

@@ -32,7 +32,7 @@ impl fmt::Display for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Only counters: no other memory is read by them.
         let [fresh, stale, none] = [&self.fresh, &self.stale, &self.none].map(|count| count.load(Ordering::Relaxed));
-        write!(f, "{fresh} answered fresh, {stale} from what was last known, {none} not answered")
+        write!(f, "{fresh} fresh answers, {stale} stale answers, {none} without an answer")
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn look_out_for_exit(node: Arc<Node>, happening: Happening) -> 
     let uid = node.runtime_uid(&namespace, &pod).ok()?;
     node.pod_status_newer_than(&uid, asked, LOOK_OUT).await.ok()?.ok()?;
     let after = node.now().saturating_duration_since(asked);
-    Some(format!("larder: knows of the exit in pod {namespace}/{pod} after {:.1} s", after.as_secs_f64()))
+    Some(format!("larder: saw the exit in pod {namespace}/{pod} after {:.1} s", after.as_secs_f64()))
 }
 
 /// Reads an object from larder until it is as new as the change; how long that took.

@@ -86,16 +86,16 @@ pub(super) fn beside(socket: &Path) -> PathBuf {
 pub(super) fn tell(control: &Path, command: &Command) -> anyhow::Result<ExitCode> {
     let unreachable = || {
         format!(
-            "no demo can be reached at {}: start one with 'larder demo', and set LARDER_SOCKET as it says",
+            "cannot reach a demo at {}: start one with 'larder demo', and set LARDER_SOCKET as it prints",
             control.display()
         )
     };
     let mut stream = std::os::unix::net::UnixStream::connect(control).with_context(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE)).with_context(unreachable)?;
     stream.set_write_timeout(Some(PATIENCE)).with_context(unreachable)?;
-    writeln!(stream, "{command}").context("the demo takes no command")?;
+    writeln!(stream, "{command}").context("cannot send the command to the demo")?;
     let mut line = String::new();
-    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line).context("the demo gives no answer")?;
+    BufReader::new(stream.take(LONGEST_LINE)).read_line(&mut line).context("the demo does not answer")?;
     match line.trim_end().split_once(": ") {
         Some(("done", what)) => {
             output::print(format!("{what}\n").as_bytes())?;

@@ -22,12 +22,11 @@ impl Folder {
             None => base().join(format!("larder-demo-{}", std::process::id())),
         };
         if path.as_os_str().len() > LONGEST {
-            bail!("{} is too long for a socket in it: name a shorter folder with --dir", path.display());
+            bail!("{} is too long for the path of a socket: choose a shorter folder with --dir", path.display());
         }
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("cannot make the demo's folder {}: name another with --dir", path.display()))?;
+        DirBuilder::new().mode(0o700).create(&path).with_context(|| {
+            format!("cannot create the demo's folder {}: choose another with --dir", path.display())
+        })?;
         Ok(Self { path })
     }
 

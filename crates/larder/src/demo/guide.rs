@@ -9,27 +9,27 @@ use std::path::{Path, PathBuf};
 /// What to try, with `NS` for the namespace of the shop.
 pub(super) const ROWS: [(&str, &str); 13] = [
     ("larder get pods -A", "the pods of this node"),
-    ("larder get secret api-login -n NS -o yaml", "a Secret that a pod refers to; its password is rotated at times"),
-    ("larder get cm,secret -n NS -o wide", "how old each is, and whether it is fresh (for 10 s here)"),
+    ("larder get secret api-login -n NS -o yaml", "a Secret that a pod refers to; the demo rotates its password"),
+    ("larder get cm,secret -n NS -o wide", "the age and freshness of each object (fresh for 10 s here)"),
     ("larder get secret payroll -n finance", "refused: no pod of this node refers to it"),
     ("larder ps", "containers: state, restarts, exit codes"),
     ("larder wait pod flaky -n NS --for=state=exited", "ends within a second of the exit"),
-    ("larder status", "sources, the age of each, degraded or not"),
+    ("larder status", "the sources, their age, and whether larder is degraded"),
     ("curl --unix-socket $LARDER_SOCKET http://larder/metrics", ""),
     ("", ""),
-    ("larder demo outage", "the API server goes away: ask again, all is still served, with its age"),
-    ("larder demo restore", "and back"),
-    ("larder demo crash api", "a container exits"),
-    ("larder demo rotate", "a Secret gets another value"),
+    ("larder demo outage", "stop the API server: larder still serves everything, with its age"),
+    ("larder demo restore", "start the API server again"),
+    ("larder demo crash api", "make a container exit"),
+    ("larder demo rotate", "change a Secret"),
 ];
 
 /// The whole guide.
 pub(super) fn text(api_server: &str, socket: &Path, typed: bool) -> String {
     let mut text = format!(
         "\
-This is a simulation: no cluster and no containers. An API server ({api_server}) and a container runtime, both
-simulated, speak the real protocols; between them runs the real larder, as 'larder run' would on a node. An agent asks
-it for every Secret and ConfigMap once a second.
+This is a simulation, without a cluster and without containers. The API server ({api_server}) and the container
+runtime are simulated and speak the real protocols. larder is real and runs as 'larder run' does on a node. An agent
+reads every Secret and ConfigMap from it once a second.
 
 In another terminal:
 
@@ -48,9 +48,9 @@ In another terminal:
     }
     text.push('\n');
     if typed {
-        let _ = writeln!(text, "Here, type: {COMMANDS}. Ctrl-C ends it.");
+        let _ = writeln!(text, "Type here: {COMMANDS}. Ctrl-C ends the demo.");
     } else {
-        text.push_str("Ctrl-C or SIGTERM ends it.\n");
+        text.push_str("Ctrl-C or SIGTERM ends the demo.\n");
     }
     text
 }

@@ -57,7 +57,7 @@ async fn run(args: Start) -> anyhow::Result<ExitCode> {
     let place = folder.path().display().to_string();
     drop(folder);
     told?;
-    output::print(format!("{summary}Ended; {place} is removed.\n").as_bytes())?;
+    output::print(format!("{summary}The demo has ended and has removed {place}.\n").as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,7 +150,7 @@ impl Demo {
                             self.looking_out.spawn(look_out_for_exit(Arc::clone(self.larder.node()), happening));
                         }
                     }
-                    Err(RecvError::Lagged(lost)) => say(&format_args!("{lost} lines left out"))?,
+                    Err(RecvError::Lagged(lost)) => say(&format_args!("{lost} lines lost"))?,
                     Err(RecvError::Closed) => return Ok(()),
                 },
                 () = tokio::time::sleep_until(change) => {
@@ -188,15 +188,15 @@ impl Demo {
         let is_up = self.cluster.api().is_up();
         let done = match command {
             Command::Outage if !is_up => return Ok(Err("the API server is away already".into())),
-            Command::Restore if is_up => return Ok(Err("the API server is there".into())),
-            Command::Rotate if !is_up => return Ok(Err("there is no API server to tell".into())),
+            Command::Restore if is_up => return Ok(Err("the API server is up already".into())),
+            Command::Rotate if !is_up => return Ok(Err("the API server is away: restore it first".into())),
             Command::Outage => {
                 self.cluster.outage().await;
-                "the API server is gone: larder serves what it holds, stale once its TTL has passed"
+                "the API server is gone: larder serves what it holds, as stale once the TTL has passed"
             }
             Command::Restore => {
-                self.cluster.restore().await.context("cannot bring the API server back")?;
-                "the API server is back: larder is fresh again as it asks"
+                self.cluster.restore().await.context("cannot start the API server again")?;
+                "the API server is back: larder is fresh again after its next fetches"
             }
             Command::Crash { pod, code } => {
                 let (namespace, name) = pod.split_once('/').unwrap_or((NAMESPACE, pod));
@@ -243,7 +243,11 @@ impl Demo {
         });
         let asked: Vec<String> = asked.collect();
         self.cluster.shutdown().await;
-        format!("\nAn agent read of larder: {}.\nlarder asked of the API server: {}.\n", self.answers, asked.join(", "))
+        format!(
+            "\nThe agent's reads from larder: {}.\nlarder's requests to the API server: {}.\n",
+            self.answers,
+            asked.join(", ")
+        )
     }
 }
 

@@ -91,7 +91,7 @@ impl Shop {
             kind: Kind::Secret,
             name: "api-login",
             resource_version: changed.metadata.resource_version.unwrap_or_default(),
-            what: "its password was rotated".into(),
+            what: "its password has been rotated".into(),
         })
     }
 
@@ -104,7 +104,7 @@ impl Shop {
             kind: Kind::ConfigMap,
             name: "web-settings",
             resource_version: changed.metadata.resource_version.unwrap_or_default(),
-            what: format!("its colour is {colour} now"),
+            what: format!("its colour is now {colour}"),
         })
     }
 
@@ -112,7 +112,7 @@ impl Shop {
     fn report(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
         if self.reports > 0 {
             let before = format!("report-{}", self.reports);
-            cluster.delete_pod(NAMESPACE, &before).context("cannot delete the report before")?;
+            cluster.delete_pod(NAMESPACE, &before).context("cannot delete the previous report")?;
         }
         self.reports += 1;
         let job = exits(&format!("report-{}", self.reports), 0, 5..=8);

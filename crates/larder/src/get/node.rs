@@ -11,7 +11,7 @@ const ROLE: &str = "node-role.kubernetes.io/";
 
 /// The row of a node in JSON.
 pub(super) fn row(node: Value, now: Timestamp) -> anyhow::Result<Row> {
-    let node: Node = serde_json::from_value(node).context("larder's answer has a node that cannot be read")?;
+    let node: Node = serde_json::from_value(node).context("cannot read the node in larder's answer")?;
     let status = node.status.clone().unwrap_or_default();
     let info = status.node_info.clone();
     let text = |get: fn(&k8s_openapi::api::core::v1::NodeSystemInfo) -> &String| {

@@ -158,8 +158,8 @@ impl Settings {
             Some(cluster) => cluster,
             None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Cluster::InCluster,
             None => anyhow::bail!(
-                "no source of pods: name a kubeconfig with --kubeconfig, or a directory of manifests with --manifests (in a \
-                 pod, its service account is used without either)"
+                "no source of pods: give a kubeconfig with --kubeconfig, or a directory of manifests with --manifests (in a \
+                 pod, larder uses the pod's service account without either)"
             ),
         };
         self.options_of(cluster)
@@ -169,11 +169,12 @@ impl Settings {
     fn cluster(&self) -> anyhow::Result<Option<Cluster>> {
         match (&self.manifests, &self.kubeconfig) {
             (Some(_), Some(_)) => {
-                let problem = "kubeconfig is set too, and only one of them can be the source of pods";
+                let problem =
+                    "kubeconfig is set, too, and only one of them can be the source of pods: remove the other";
                 Err(self.refuse("cluster", problem, None))
             }
             (_, None) if self.context.is_some() => {
-                let problem = "it is a kubeconfig's: name that too, with --kubeconfig or in the file";
+                let problem = "a context needs a kubeconfig: set it, too, with --kubeconfig or in the file";
                 Err(self.refuse("context", problem, None))
             }
             (None, Some(path)) => Ok(Some(Cluster::Kubeconfig { path: path.clone(), context: self.context.clone() })),

@@ -40,12 +40,12 @@ impl SleepTimer {
     pub(super) async fn run(mut self, note: impl Fn() -> Duration, token: CancellationToken) {
         while let Some(fired) = token.run_until_cancelled(self.fired()).await {
             if let Err(error) = fired {
-                tracing::error!(%error, "cannot notice any more when this machine sleeps: restart larder after it does");
+                tracing::error!(%error, "cannot detect that this machine sleeps: restart larder after each sleep");
                 return;
             }
             let slept = note();
             if slept >= WORTH_A_LINE {
-                tracing::info!(?slept, "the machine has slept: all that is held is that much older");
+                tracing::info!(?slept, "the machine has slept: all that larder holds is that much older");
             }
         }
     }

@@ -120,7 +120,7 @@ async fn errors_and_exit_codes_are_kubectls() {
         ("ps", "Error from server (NotImplemented): "),
         ("wait pod web -n shop --for=exited", "Error from server (NotImplemented): "),
         ("wait pod other --for=exited", "Error from server ("),
-        ("wait cm settings --for=exited", "error: only pods can be waited for"),
+        ("wait cm settings --for=exited", "error: cannot wait for a configmap, only for pods"),
     ] {
         let output = daemon.larder(line).await;
         if line.contains("-n shop -A") {

@@ -200,5 +200,8 @@ async fn without_a_daemon_a_command_says_what_to_do() {
     let mut command = larder();
     command.args(["get", "pods", "--socket"]).arg(folder.path().join("l.sock"));
     let told = run(command).await.failed();
-    assert!(told.contains("no such socket") && told.contains("larder run") && told.contains("LARDER_SOCKET"), "{told}");
+    assert!(
+        told.contains("the socket does not exist") && told.contains("larder run") && told.contains("LARDER_SOCKET"),
+        "{told}"
+    );
 }

@@ -283,7 +283,7 @@ async fn logs_are_lines_of_json_where_that_is_asked_for() {
     let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none", "--log-format", "json"];
     let daemon = Daemon::spawn(folder_with(&[]), &arguments);
     daemon.ready().await;
-    daemon.logged("answering").await;
+    daemon.logged("serving").await;
     let log = daemon.log();
     // The last line may be half written.
     for line in log.split_inclusive('\n').filter(|line| line.ends_with('\n')) {

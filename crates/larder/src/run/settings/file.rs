@@ -20,7 +20,7 @@ pub(super) fn read(settings: &mut Settings, path: &Path) -> anyhow::Result<()> {
     let file = std::fs::File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
     file.with_context(|| format!("cannot read the settings in {} (--config)", path.display()))?;
     let is_small = text.len() as u64 <= LARGEST_FILE;
-    anyhow::ensure!(is_small, "{}: larger than a file of settings can be (--config)", path.display());
+    anyhow::ensure!(is_small, "{}: this file is too large for settings (--config)", path.display());
     parse(settings, &path.display().to_string(), &text)
 }
 
@@ -36,10 +36,9 @@ pub(super) fn parse(settings: &mut Settings, path: &str, text: &str) -> anyhow::
     match content.value {
         Node::Section(children) => file.read(settings, "", &children),
         // It may be any file, with a token in it: it is not quoted.
-        _ => bail!(
-            "{}: these are no settings: write NAME: VALUE, each on a line of its own",
-            file.place(content.referenced)
-        ),
+        _ => {
+            bail!("{}: this is not a list of settings: write NAME: VALUE, one per line", file.place(content.referenced))
+        }
     }
 }
 
@@ -74,14 +73,14 @@ impl File<'_> {
             let names_in = names(&key);
             match found.node {
                 _ if names_in.is_empty() => bail!(
-                    "{}: unknown setting {:?}; there are {}",
+                    "{}: unknown setting {:?}: the settings here are {}",
                     self.place(name.referenced),
                     name.value,
                     names(section).join(", ")
                 ),
                 Node::Section(children) => self.read(settings, &key, children)?,
                 _ => bail!(
-                    "{place}: {key}: {found} is not a section: write what is to be set under it, of {}",
+                    "{place}: {key}: {found} is not a section: write its settings under it, such as {}",
                     names_in.join(", ")
                 ),
             }
@@ -106,7 +105,7 @@ impl File<'_> {
             Error::UnknownAnchor { .. } => {
                 "this alias (*) has no anchor (&): put text with special characters in quotes".to_owned()
             }
-            Error::Budget { .. } => "this is larger or deeper than a file of settings can be".to_owned(),
+            Error::Budget { .. } => "this is too large or too deeply nested for settings".to_owned(),
             _ => "this is not YAML: put text with special characters in quotes, close quotes and brackets, and indent \
                   with spaces"
                 .to_owned(),
@@ -158,7 +157,7 @@ impl fmt::Display for Found<'_> {
         let quote = |text: &str| text.chars().take(LONGEST_QUOTE).collect::<String>();
         let more = |text: &str| if text.chars().nth(LONGEST_QUOTE).is_some() { "…" } else { "" };
         match self.node {
-            Node::Nothing => f.write_str("nothing"),
+            Node::Nothing => f.write_str("an empty value"),
             Node::Text(text) => write!(f, "{:?}{}", quote(text), more(text)),
             Node::Number(_) | Node::Bool => write!(f, "{}{}", quote(self.written), more(self.written)),
             Node::List(_) => f.write_str("a list"),

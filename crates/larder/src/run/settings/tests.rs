@@ -162,15 +162,18 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
     for (text, expected) in [
         (
             "defaultTtl: 1m\ndefaultTTl: 2m\n",
-            ":2:1: unknown setting \"defaultTTl\"; there are kubeconfig, context, manifests,",
+            ":2:1: unknown setting \"defaultTTl\": the settings here are kubeconfig, context, manifests,",
         ),
-        ("policy:\n  keepLastKnwon: true\n", ":2:3: unknown setting \"keepLastKnwon\"; there are keepLastKnown, "),
-        ("5: 3\n", ":1:1: unknown setting \"5\"; there are kubeconfig, "),
+        (
+            "policy:\n  keepLastKnwon: true\n",
+            ":2:3: unknown setting \"keepLastKnwon\": the settings here are keepLastKnown, ",
+        ),
+        ("5: 3\n", ":1:1: unknown setting \"5\": the settings here are kubeconfig, "),
         ("policy:\n  keepLastKnown: maybe\n", ":2:18: policy.keepLastKnown: \"maybe\" is not true or false"),
         ("runtimeEvents: 1\n", ":1:16: runtimeEvents: 1 is not true or false"),
         ("defaultTtl: soon\n", ":1:13: defaultTtl: \"soon\" is not a duration: write 30s, 1m30s or 500ms"),
         ("defaultTtl: 5\n", ":1:13: defaultTtl: 5 is not a duration: write 30s, 1m30s or 500ms"),
-        ("defaultTtl:\n", ":1:11: defaultTtl: nothing is not a duration: write 30s"),
+        ("defaultTtl:\n", ":1:11: defaultTtl: an empty value is not a duration: write 30s"),
         ("policy: {fetchBackoffMax: [1s]}\n", ":1:27: policy.fetchBackoffMax: a list is not a duration: write 30s"),
         ("pleg: {inspectionDeadline: no}\n", ":1:28: pleg.inspectionDeadline: \"no\" is not a duration: write 30s"),
         (
@@ -178,10 +181,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
             ":1:28: changeDetection.secrets: \"often\" is not one of direct, ttl, watch, auto",
         ),
         ("changeDetection: {configMaps: [a]}\n", ":1:31: changeDetection.configMaps: a list is not one of direct, "),
-        (
-            "changeDetection: watch\n",
-            ":1:18: changeDetection: \"watch\" is not a section: write what is to be set under it",
-        ),
+        ("changeDetection: watch\n", ":1:18: changeDetection: \"watch\" is not a section: write its settings under it"),
         ("logFormat: xml\n", ":1:12: logFormat: \"xml\" is not one of text, json"),
         (
             "metricsAddress: here\n",
@@ -204,10 +204,10 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
             "pleg:\n  inspectionConcurrency: 0\n",
             ":2:26: pleg.inspectionConcurrency: 0 is not a whole number from 1 to ",
         ),
-        ("limits: [1]\n", ":1:9: limits: a list is not a section: write what is to be set under it, of connections, "),
-        ("limits:\n", ":1:7: limits: nothing is not a section: "),
-        ("- a\n", ":1:1: these are no settings: write NAME: VALUE"),
-        ("a-token\n", ":1:1: these are no settings: write NAME: VALUE"),
+        ("limits: [1]\n", ":1:9: limits: a list is not a section: write its settings under it, such as connections, "),
+        ("limits:\n", ":1:7: limits: an empty value is not a section: "),
+        ("- a\n", ":1:1: this is not a list of settings: write NAME: VALUE"),
+        ("a-token\n", ":1:1: this is not a list of settings: write NAME: VALUE"),
         ("nodeName: a\nnodeName: b\n", ":2:1: nodeName is set twice"),
         ("policy: {keepLastKnown: true, keepLastKnown: true}\n", ":1:31: keepLastKnown is set twice"),
         ("nodeName: a\n---\nnodeName: b\n", ":3:1: a second document begins here"),
@@ -254,10 +254,10 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
         (
             "kubeconfig: k\nmanifests: m\n",
             "larder run --node-name n",
-            "f:2:12: manifests: kubeconfig is set too, and only one of them can be",
+            "f:2:12: manifests: kubeconfig is set, too, and only one of them can be",
         ),
-        ("", "larder run --context c --node-name n", "--context: it is a kubeconfig's: "),
-        ("manifests: m\ncontext: c\n", "larder run --node-name n", "f:2:10: context: it is a kubeconfig's: "),
+        ("", "larder run --context c --node-name n", "--context: a context needs a kubeconfig: "),
+        ("manifests: m\ncontext: c\n", "larder run --node-name n", "f:2:10: context: a context needs a kubeconfig: "),
         ("manifests: ''\n", "larder run --node-name n", "f:1:12: manifests: the manifests' directory is empty: "),
         ("kube: {pingInterval: 1ns}", "larder run", "f:1:22: kube.pingInterval: must be at least a millisecond"),
         (
@@ -281,8 +281,12 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
         ("", "larder run --default-ttl 9000h", "--default-ttl: must not be longer than a year"),
         ("runtimeEndpoint: tcp://a\n", "larder run", "f:1:18: runtimeEndpoint: container runtime endpoint \"tcp://a\""),
         ("", "larder run --runtime-endpoint tcp://a", "--runtime-endpoint: container runtime endpoint \"tcp://a\""),
-        ("logLevel: loud\n", "larder run", "f:1:11: logLevel: \"loud\" is no level: write off, error, "),
-        ("logLevel: info\n", "larder run --log-level loud", "--log-level: \"loud\" is no level: write off, error, "),
+        ("logLevel: loud\n", "larder run", "f:1:11: logLevel: \"loud\" is not a log level: write off, error, "),
+        (
+            "logLevel: info\n",
+            "larder run --log-level loud",
+            "--log-level: \"loud\" is not a log level: write off, error, ",
+        ),
         (&format!("socket: /{long}\n"), "larder run", "f:1:9: socket: socket path /xxx"),
         // One that does not go with another names both, with their values, at the place of the one that is set.
         (
