@@ -28,7 +28,8 @@
 //!
 //! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
 
-use crate::copies::{Copies, Polling, Rules};
+use crate::copies::{Copies, Rules};
+use crate::ttl::StoreTtl;
 use crate::{
     Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats,
 };
@@ -77,16 +78,15 @@ impl AutoOptions {
 }
 
 struct ByTtl<T> {
-    ttl: T,
-    default_ttl: ObjectTtl,
+    ttl: StoreTtl<T>,
     namespaces_from: Option<usize>,
 }
 
 impl<T: Ttl> Rules for ByTtl<T> {
     const POLLS: bool = true;
 
-    fn polling(&self) -> Option<Polling> {
-        Some(Polling { ttl: self.ttl.object_ttl().unwrap_or(self.default_ttl).as_nanos() })
+    fn polling(&self) -> Option<ObjectTtl> {
+        Some(self.ttl.now())
     }
 
     fn namespaces_from(&self) -> Option<usize> {
@@ -181,7 +181,7 @@ where
         options: AutoOptions,
     ) -> Self {
         let AutoOptions { watch, namespaces_from } = options;
-        let rules = ByTtl { ttl, default_ttl: default_ttl.into(), namespaces_from };
+        let rules = ByTtl { ttl: StoreTtl::new(ttl, default_ttl.into()), namespaces_from };
         Self { copies: Copies::new(fetch, reflect, clock, rules, watch) }
     }
 

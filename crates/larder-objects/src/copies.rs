@@ -20,7 +20,7 @@ use crate::fetched::Fetched;
 use crate::shared_map::{Changes, SharedMap};
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, Read, Reflect, ReflectorSink, WatchOptions,
+    Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink, WatchOptions,
     WatchStats,
 };
 use copy::{Known, Moment, Stamp};
@@ -34,8 +34,6 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-pub(crate) use item::Polling;
-
 #[cfg(not(shuttle))]
 const SHARDS: u64 = 64;
 #[cfg(shuttle)]
@@ -43,8 +41,8 @@ const SHARDS: u64 = 2;
 
 /// What tells the two stores apart.
 pub(crate) trait Rules: Send + Sync + 'static {
-    /// How an object is polled; `None` in a store that watches all. Asked under a lock.
-    fn polling(&self) -> Option<Polling>;
+    /// The TTL by which objects are polled; `None` in a store that watches all. Asked under a lock.
+    fn polling(&self) -> Option<ObjectTtl>;
 
     /// How many objects of a namespace have to be referenced until its watch is considered; `None` for never.
     fn namespaces_from(&self) -> Option<usize>;

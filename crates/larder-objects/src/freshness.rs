@@ -146,7 +146,7 @@ impl Freshness {
     /// The same, fresh for that TTL; with one of 0 or less, every read asks.
     #[inline]
     pub(crate) fn with_ttl(mut self, ttl: ObjectTtl) -> Self {
-        self.fresh_for = u64::try_from(ttl.as_nanos()).ok().and_then(NonZeroU64::new);
+        self.fresh_for = ttl.fresh_for();
         self
     }
 

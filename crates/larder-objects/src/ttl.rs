@@ -1,8 +1,15 @@
-//! How long an object is fresh, as the node's annotation says.
+//! The TTL rule: where the TTL comes from, and what it makes of an object.
+//!
+//! - *Where from*: the node's annotation, read as Go reads it, wrap-around included ([`ObjectTtl::from_annotation`],
+//!   [`NodeTtl`]); where there is none, the store's default (`StoreTtl`). It is asked for at every read.
+//! - *What it makes of an object*: until when an object is fresh after it was confirmed ([`ObjectTtl::expiry`]), whether it
+//!   is fresh now, since when it is stale, and what an answer says of that. The TTL store and the adaptive store ask here and
+//!   reckon with no TTL themselves.
 
 use crate::sync::{AtomicI64, Ordering};
 use larder_clock::Timestamp;
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,8 +75,22 @@ impl ObjectTtl {
     }
 
     /// The TTL, at least 0.
-    pub fn duration(self) -> Duration {
-        Duration::from_nanos(self.nanos.try_into().unwrap_or_default())
+    pub const fn duration(self) -> Duration {
+        match self.fresh_for() {
+            Some(nanos) => Duration::from_nanos(nanos.get()),
+            None => Duration::ZERO,
+        }
+    }
+
+    /// How many nanoseconds an answer stays fresh; `None` for a TTL of 0 or less, with which every read asks.
+    #[inline]
+    pub(crate) const fn fresh_for(self) -> Option<NonZeroU64> {
+        if self.nanos > 0 { NonZeroU64::new(self.nanos.unsigned_abs()) } else { None }
+    }
+
+    /// So many times this TTL.
+    pub(crate) const fn times(self, factor: i64) -> Self {
+        Self { nanos: self.nanos.saturating_mul(factor) }
     }
 
     /// The first moment at which an object that was confirmed then is not fresh any more.
@@ -80,8 +101,21 @@ impl ObjectTtl {
     ///
     /// assert_eq!(ObjectTtl::from_nanos(5).expiry(Timestamp::ZERO), Timestamp::from_nanos(5));
     /// ```
+    #[inline]
     pub fn expiry(self, confirmed: Timestamp) -> Timestamp {
         confirmed.saturating_add_nanos(self.nanos.into())
+    }
+
+    /// Whether an object that was confirmed then is fresh now: before its [expiry](Self::expiry), strictly.
+    #[inline]
+    pub(crate) fn is_fresh(self, confirmed: Timestamp, now: Timestamp) -> bool {
+        now < self.expiry(confirmed)
+    }
+
+    /// Since when an object that was confirmed then is stale, once it is: not from before it was confirmed, whatever a
+    /// negative TTL says.
+    pub(crate) fn stale_since(self, confirmed: Timestamp) -> Timestamp {
+        self.expiry(confirmed).max(confirmed)
     }
 }
 
@@ -191,6 +225,25 @@ impl Ttl for NodeTtl {
     }
 }
 
+/// The TTL that a store goes by.
+pub(crate) struct StoreTtl<T> {
+    ttl: T,
+    /// Counts where `ttl` has none.
+    pub(crate) default: ObjectTtl,
+}
+
+impl<T: Ttl> StoreTtl<T> {
+    pub(crate) const fn new(ttl: T, default: ObjectTtl) -> Self {
+        Self { ttl, default }
+    }
+
+    /// The TTL as it is now.
+    #[inline]
+    pub(crate) fn now(&self) -> ObjectTtl {
+        self.ttl.object_ttl().unwrap_or(self.default)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,13 +319,20 @@ mod tests {
             assert_eq!(ttl.duration(), duration.min(Duration::from_nanos(u64::MAX / 2)));
         }
         assert_eq!(ObjectTtl::from_nanos(-1).duration(), Duration::ZERO);
+        let fresh_for = [(-1, None), (0, None), (1, Some(1)), (i64::MAX, Some(u64::MAX / 2))];
+        for (nanos, time) in fresh_for {
+            assert_eq!(ObjectTtl::from_nanos(nanos).fresh_for().map(NonZeroU64::get), time);
+        }
+        assert_eq!([2, i64::MAX, -1].map(|nanos| ObjectTtl::from_nanos(nanos).times(4).as_nanos()), [8, i64::MAX, -4]);
     }
 
     #[test]
     fn an_object_expires_a_ttl_after_it_was_confirmed() {
         let at = Timestamp::from_nanos(100);
         for (nanos, expiry) in [(60, 160), (0, 100), (-60, 40), (i64::MIN, 100 - (1 << 63))] {
-            assert_eq!(ObjectTtl::from_nanos(nanos).expiry(at), Timestamp::from_nanos(expiry));
+            let (ttl, expiry) = (ObjectTtl::from_nanos(nanos), Timestamp::from_nanos(expiry));
+            assert_eq!((ttl.expiry(at), ttl.stale_since(at)), (expiry, expiry.max(at)));
+            assert!(ttl.is_fresh(at, expiry.saturating_add_nanos(-1)) && !ttl.is_fresh(at, expiry));
         }
     }
 

@@ -49,6 +49,7 @@ mod registry;
 
 use crate::{Effects, Fetch, Freshness, GetError, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
 use known::{Confirmed, Known};
+use crate::ttl::StoreTtl;
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
 use registry::Registry;
@@ -62,8 +63,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct TtlStore<F: Fetch, C, T> {
     fetch: F,
     clock: C,
-    ttl: T,
-    default_ttl: ObjectTtl,
+    ttl: StoreTtl<T>,
     registry: Registry<F::Object, F::Error>,
     new_reference_fetches: AtomicU64,
 }
@@ -74,8 +74,8 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     ///
     /// See the [crate's documentation](crate) for an example.
     pub fn new(fetch: F, clock: C, ttl: T, default_ttl: impl Into<ObjectTtl>) -> Self {
-        let default_ttl = default_ttl.into();
-        Self { fetch, clock, ttl, default_ttl, registry: Registry::new(), new_reference_fetches: AtomicU64::new(0) }
+        let ttl = StoreTtl::new(ttl, default_ttl.into());
+        Self { fetch, clock, ttl, registry: Registry::new(), new_reference_fetches: AtomicU64::new(0) }
     }
 
     /// Where the store fetches from.
@@ -93,17 +93,12 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
         self.registry.forget(namespace, name).run();
     }
 
-    #[inline]
-    fn ttl(&self) -> ObjectTtl {
-        self.ttl.object_ttl().unwrap_or(self.default_ttl)
-    }
-
     /// The TTL within which what was confirmed then is now, if it is. Reads the clock, so call it after the confirmation was
     /// read: a time from before it would pass for fresh with a TTL of 0.
     #[inline]
     fn ttl_if_fresh(&self, confirmed: Confirmed) -> Option<ObjectTtl> {
-        let ttl = self.ttl();
-        self.clock.is_before(confirmed.expiry(ttl)).then_some(ttl)
+        let ttl = self.ttl.now();
+        self.clock.is_before(ttl.expiry(confirmed.at)).then_some(ttl)
     }
 
     /// How fresh what was confirmed then is now, if it is. Reads the clock, as [`ttl_if_fresh`](Self::ttl_if_fresh) does.
@@ -114,8 +109,8 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {
         match known {
             Known::Nothing => ObjectState::NotFetched,
-            Known::Object { confirmed, .. } => ObjectState::Present(confirmed.at_rest(now, self.ttl())),
-            Known::Absent(confirmed) => ObjectState::Absent(confirmed.fresh(self.ttl())),
+            Known::Object { confirmed, .. } => ObjectState::Present(confirmed.at_rest(now, self.ttl.now())),
+            Known::Absent(confirmed) => ObjectState::Absent(confirmed.fresh(self.ttl.now())),
         }
     }
 }
@@ -158,6 +153,6 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
 
 impl<F: Fetch, C, T> fmt::Debug for TtlStore<F, C, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TtlStore").field("default_ttl", &self.default_ttl).finish_non_exhaustive()
+        f.debug_struct("TtlStore").field("default_ttl", &self.ttl.default).finish_non_exhaustive()
     }
 }

@@ -41,8 +41,8 @@
 //! - A held immutable object is looked at again when a new pod refers to it.
 //! - Taking back a reference that a pod does not have changes nothing.
 
-use crate::copies::{Copies, Polling, Rules};
-use crate::{Effects, Fetch, GetError, ObjectStatus, Read, Reflect, Store};
+use crate::copies::{Copies, Rules};
+use crate::{Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, Reflect, Store};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ struct WatchAll;
 impl Rules for WatchAll {
     const POLLS: bool = false;
 
-    fn polling(&self) -> Option<Polling> {
+    fn polling(&self) -> Option<ObjectTtl> {
         None
     }
 

@@ -13,24 +13,15 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// No answer that is called fresh is older than this or the TTL, whichever is longer.
-pub(crate) const LEAST_BOUND: i64 = 10_000_000_000;
+pub(super) const LEAST_BOUND: ObjectTtl = ObjectTtl::from_nanos(10_000_000_000);
 /// For how long readers wait for a reflector that says nothing before it is backed by fetches, where it may be.
-const PATIENCE: Duration = Duration::from_nanos(LEAST_BOUND.unsigned_abs());
+const PATIENCE: Duration = LEAST_BOUND.duration();
 /// An object that would be polled again within so many TTLs is watched instead.
 const WATCH_WITHIN_TTLS: i64 = 4;
 
-/// Polling by TTL, where a store does that.
-#[derive(Clone, Copy)]
-pub(crate) struct Polling {
-    /// For how long a fetch is good, in nanoseconds; may be 0 or negative.
-    pub(crate) ttl: i64,
-}
-
-impl Polling {
-    /// For how long a watch may be silent.
-    pub(crate) fn bound(self) -> i64 {
-        self.ttl.max(LEAST_BOUND)
-    }
+/// For how long a watch may be silent, where objects are polled by this TTL.
+pub(super) fn silence_bound(ttl: ObjectTtl) -> ObjectTtl {
+    ttl.max(LEAST_BOUND)
 }
 
 /// A fetch that its readers share: the outcome is taken in once, by whoever polls it to its end.
@@ -295,7 +286,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     pub(super) fn judge(
         &self,
         link: Option<&Link<E, H>>,
-        polling: Option<Polling>,
+        polling: Option<ObjectTtl>,
         now: Timestamp,
         base: Timestamp,
     ) -> Verdict<E> {
@@ -305,76 +296,75 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
                 (Watch::Held, _) if copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
                 (Watch::Held, _) => Verdict::Fresh,
                 (_, None) => Verdict::Start,
-                (_, Some(polling)) => self.judge_polled(polling, now),
+                (_, Some(ttl)) => self.judge_polled(ttl, now),
             };
         };
         let (confirmed, _) = self.confirmed(Some(link), base);
-        let within = |nanos: i64| now < confirmed.saturating_add_nanos(nanos.into());
         let known = copy.is_known() && !copy.is_doubtful();
         match (&link.failing, polling) {
-            (Some(_), Some(polling)) if known && within(polling.ttl) => Verdict::Fresh,
+            (Some(_), Some(ttl)) if known && ttl.is_fresh(confirmed, now) => Verdict::Fresh,
             (Some(_), Some(_)) => Verdict::Fetch(copy.next_read()),
             (Some(failing), None) if !copy.is_known() => Verdict::Fail(Arc::clone(&failing.error)),
             (Some(_), None) if link.synced && copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
             (Some(failing), None) => Verdict::Stale(StaleReason::FetchFailed { class: failing.error.class() }),
             // As polled, until the reflector has said more; an absence is asked for again, as there.
-            (None, Some(polling)) if !link.synced && known && copy.object().is_some() && within(polling.ttl) => {
+            (None, Some(ttl))
+                if !link.synced && known && copy.object().is_some() && ttl.is_fresh(confirmed, now) =>
+            {
                 Verdict::Fresh
             }
             (None, Some(_)) if link.is_late(now) => Verdict::Fetch(copy.next_read()),
             (None, _) if !link.synced => Verdict::Wait,
             (None, _) if !known => Verdict::Fetch(ReadKind::Consistent),
-            (None, Some(polling)) if !within(polling.bound()) => Verdict::Fetch(copy.next_read()),
+            (None, Some(ttl)) if !silence_bound(ttl).is_fresh(confirmed, now) => Verdict::Fetch(copy.next_read()),
             (None, _) => Verdict::Fresh,
         }
     }
 
     /// The rules for an object that nothing watches yet.
-    fn judge_polled(&self, polling: Polling, now: Timestamp) -> Verdict<E> {
-        let after = |at: Timestamp, nanos: i64| now >= at.saturating_add_nanos(nanos.into());
+    fn judge_polled(&self, ttl: ObjectTtl, now: Timestamp) -> Verdict<E> {
         let copy = &self.copy;
         let known = if copy.is_doubtful() { &Known::Nothing } else { copy.known() };
-        let window = polling.bound().saturating_mul(WATCH_WITHIN_TTLS);
+        let window = silence_bound(ttl).times(WATCH_WITHIN_TTLS);
         match known {
             // Asked for again though it is not there: it is seen at once when it is created.
             Known::Absent => Verdict::Start,
-            Known::Object(_) if !after(copy.at(), polling.ttl) => Verdict::Fresh,
+            Known::Object(_) if ttl.is_fresh(copy.at(), now) => Verdict::Fresh,
             _ if self.mounted => Verdict::Start,
-            Known::Object(_) if self.polled.is_some_and(|at| !after(at, window)) => Verdict::Start,
+            Known::Object(_) if self.polled.is_some_and(|at| window.is_fresh(at, now)) => Verdict::Start,
             _ => Verdict::Fetch(copy.next_read()),
         }
     }
 
     /// For how long after it was confirmed what is held is good if nothing confirms it: for its TTL, unless a reflector that
     /// is well keeps it or it is held for good; 0 then.
-    pub(super) fn fresh_for(&self, link: Option<&Link<E, H>>, polling: Option<Polling>) -> ObjectTtl {
+    pub(super) fn fresh_for(&self, link: Option<&Link<E, H>>, polling: Option<ObjectTtl>) -> ObjectTtl {
         let is_kept = matches!(self.watch, Watch::Held) || link.is_some_and(Link::is_healthy);
-        polling.filter(|_| !is_kept).map_or(ObjectTtl::from_nanos(0), |polling| ObjectTtl::from_nanos(polling.ttl))
+        polling.filter(|_| !is_kept).unwrap_or_default()
     }
 
     /// What is held was good until then, by the rules that it is kept by.
     pub(super) fn stale_since(
         &self,
         link: Option<&Link<E, H>>,
-        polling: Option<Polling>,
+        polling: Option<ObjectTtl>,
         base: Timestamp,
     ) -> Timestamp {
         let (confirmed, _) = self.confirmed(link, base);
-        let ttl = |nanos: i64| confirmed.saturating_add_nanos(nanos.max(0).into());
         let by_time = match (&self.watch, link, polling) {
             (Watch::Idle(since), ..) => *since,
             (Watch::Held, ..) => Timestamp::from_nanos(i128::MAX),
-            (_, Some(link), Some(polling)) => match &link.failing {
-                Some(failing) => ttl(polling.ttl).max(failing.since),
-                None if link.synced => ttl(polling.bound()),
-                None => ttl(polling.ttl),
+            (_, Some(link), Some(ttl)) => match &link.failing {
+                Some(failing) => ttl.stale_since(confirmed).max(failing.since),
+                None if link.synced => silence_bound(ttl).stale_since(confirmed),
+                None => ttl.stale_since(confirmed),
             },
             (_, Some(link), None) => match &link.failing {
                 Some(failing) => failing.since,
                 None if link.synced => Timestamp::from_nanos(i128::MAX),
                 None => link.started,
             },
-            (_, None, Some(polling)) => ttl(polling.ttl),
+            (_, None, Some(ttl)) => ttl.stale_since(confirmed),
             (_, None, None) => confirmed,
         };
         let doubted = if self.copy.is_doubtful() { self.copy.doubted_at() } else { by_time };
@@ -385,7 +375,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     pub(super) fn freshness(
         &self,
         link: Option<&Link<E, H>>,
-        polling: Option<Polling>,
+        polling: Option<ObjectTtl>,
         (now, base): (Timestamp, Timestamp),
         reason: Option<StaleReason>,
     ) -> Freshness {
@@ -400,7 +390,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     pub(super) fn at_rest(
         &self,
         link: Option<&Link<E, H>>,
-        polling: Option<Polling>,
+        polling: Option<ObjectTtl>,
         now: Timestamp,
         base: Timestamp,
     ) -> Freshness {

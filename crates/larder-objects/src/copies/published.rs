@@ -1,6 +1,6 @@
 //! What reads find without a lock: what is known of each object that is good as it is.
 
-use super::item::{Polling, Pulse, offset};
+use super::item::{Pulse, offset, silence_bound};
 use crate::sync::{AtomicI64, Ordering};
 use crate::{FreshState, Freshness, ObjectTtl, Source};
 use larder_clock::Timestamp;
@@ -41,16 +41,12 @@ impl<O> Clone for Record<O> {
 
 impl<O> Record<O> {
     /// How fresh it is now; `None` if it is not, or if that takes more than a look.
-    pub(super) fn freshness(&self, polling: Option<Polling>, now: Timestamp, base: Timestamp) -> Option<Freshness> {
-        let within = |at: Timestamp, nanos: i64| now < at.saturating_add_nanos(nanos.into());
-        let mut ttl = ObjectTtl::from_nanos(0);
+    pub(super) fn freshness(&self, polling: Option<ObjectTtl>, now: Timestamp, base: Timestamp) -> Option<Freshness> {
+        let mut ttl = ObjectTtl::default();
         let (confirmed_at, source) = match &self.good {
             Good::Held => (self.at, self.source),
             Good::Polled => {
-                ttl = ObjectTtl::from_nanos(polling?.ttl);
-                if !within(self.at, ttl.as_nanos()) {
-                    return None;
-                }
+                ttl = polling.filter(|ttl| ttl.is_fresh(self.at, now))?;
                 (self.at, self.source)
             }
             Good::Watched(pulse) => {
@@ -61,7 +57,7 @@ impl<O> Record<O> {
                     Some(at) if at > self.at => (at, Source::Watch),
                     _ => (self.at, self.source),
                 };
-                if polling.is_some_and(|polling| !within(confirmed.0, polling.bound())) {
+                if polling.is_some_and(|ttl| !silence_bound(ttl).is_fresh(confirmed.0, now)) {
                     return None;
                 }
                 confirmed

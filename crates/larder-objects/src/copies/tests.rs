@@ -13,8 +13,8 @@ struct Two;
 impl Rules for Two {
     const POLLS: bool = true;
 
-    fn polling(&self) -> Option<Polling> {
-        Some(Polling { ttl: i64::MAX })
+    fn polling(&self) -> Option<ObjectTtl> {
+        Some(ObjectTtl::from_nanos(i64::MAX))
     }
 
     fn namespaces_from(&self) -> Option<usize> {

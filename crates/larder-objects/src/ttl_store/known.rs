@@ -17,11 +17,6 @@ pub(super) struct Confirmed {
 }
 
 impl Confirmed {
-    /// The first moment at which it is not fresh any more.
-    pub(super) fn expiry(self, ttl: ObjectTtl) -> Timestamp {
-        ttl.expiry(self.at)
-    }
-
     /// As the answer of the fetch that confirmed it, or within its TTL.
     #[inline]
     pub(super) fn fresh(self, ttl: ObjectTtl) -> Freshness {
@@ -29,14 +24,13 @@ impl Confirmed {
     }
 
     pub(super) fn stale(self, ttl: ObjectTtl, reason: StaleReason) -> Freshness {
-        // Nothing is stale from before it was confirmed, whatever a negative TTL says.
-        let since = self.expiry(ttl).max(self.at);
-        Freshness::new(self.at, self.source, FreshState::Stale { since, reason })
+        let state = FreshState::Stale { since: ttl.stale_since(self.at), reason };
+        Freshness::new(self.at, self.source, state)
     }
 
     /// As it stands, without a fetch.
     pub(super) fn at_rest(self, now: Timestamp, ttl: ObjectTtl) -> Freshness {
-        if now < self.expiry(ttl) { self.fresh(ttl) } else { self.stale(ttl, StaleReason::Expired) }
+        if ttl.is_fresh(self.at, now) { self.fresh(ttl) } else { self.stale(ttl, StaleReason::Expired) }
     }
 }
 

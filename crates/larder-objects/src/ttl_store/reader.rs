@@ -149,7 +149,7 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
             let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
             let answer = (begun == Begun::Here).then(|| {
                 wakers.extend(queue.pass_on(None).0);
-                queue.known.answer(key, &outcome, store.ttl())
+                queue.known.answer(key, &outcome, store.ttl.now())
             });
             (answer, wakers, outcome, known)
         });

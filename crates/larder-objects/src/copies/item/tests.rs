@@ -7,7 +7,7 @@ use crate::shared_map::SharedMap;
 const BASE: Timestamp = Timestamp::ZERO;
 /// [`LEAST_BOUND`], for times.
 const BOUND: i128 = 10_000_000_000;
-const POLLS: Option<Polling> = Some(Polling { ttl: 100 });
+const POLLS: Option<ObjectTtl> = Some(ObjectTtl::from_nanos(100));
 
 type Own = Link<Failure, u8>;
 
@@ -165,7 +165,7 @@ fn a_read_of_what_no_reflector_keeps() {
 #[test]
 fn what_is_held_goes_stale_by_the_rules_that_it_is_kept_by() {
     let for_ever = i128::MAX;
-    let polls = |ttl| Some(Polling { ttl });
+    let polls = |ttl| Some(ObjectTtl::from_nanos(ttl));
     // Since when it is stale, and for how long after it was confirmed it is good by time alone.
     let table = [
         (Watch::Idle(at(20)), None, None, Held::Object, 20, None),

@@ -25,7 +25,7 @@ fn watched(synced: bool, beat: Option<i128>) -> Good {
 
 #[test]
 fn what_is_published_is_good_for_as_long_as_what_keeps_it() {
-    let polls = |ttl| Some(Polling { ttl });
+    let polls = |ttl| Some(ObjectTtl::from_nanos(ttl));
     let (fetched, none) = (Some((5, Source::LiveRead)), None);
     let by_watch = |at| Some((at, Source::Watch));
     let for_ever = i128::MAX;
@@ -45,7 +45,7 @@ fn what_is_published_is_good_for_as_long_as_what_keeps_it() {
         (watched(true, None), polls(1), 5 + BOUND, none),
         (watched(true, Some(9)), polls(1), 9 + BOUND - 1, by_watch(9)),
         (watched(true, Some(9)), polls(1), 9 + BOUND, none),
-        (watched(true, None), polls(2 * LEAST_BOUND), 5 + BOUND, fetched),
+        (watched(true, None), polls(2 * LEAST_BOUND.as_nanos()), 5 + BOUND, fetched),
     ];
     for (row, (good, polling, now, expected)) in table.into_iter().enumerate() {
         // Time alone ends what is polled.
