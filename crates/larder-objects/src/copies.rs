@@ -20,8 +20,8 @@ use crate::fetched::Fetched;
 use crate::shared_map::{Changes, SharedMap};
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink, WatchOptions,
-    WatchStats,
+    Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink,
+    WatchOptions, WatchStats,
 };
 use copy::{Known, Moment, Stamp};
 use foldhash::fast::RandomState;
@@ -394,7 +394,7 @@ where
         let object = Arc::clone(item.copy.object()?);
         let link = link_of(&item.watch, &shard.namespaces, namespace);
         let freshness = item.at_rest(link, self.rules.polling(), self.clock.now(), self.base);
-        Some(Read { object, freshness })
+        Some(Read::new(object, freshness))
     }
 
     pub(crate) fn stats(&self) -> WatchStats {

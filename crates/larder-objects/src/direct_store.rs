@@ -25,8 +25,8 @@
 
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, FetchError, FreshState, Freshness, GetError, Kept, ObjectKey, ObjectState, ObjectStatus, Read,
-    ReadKind, Store,
+    Effects, Fetch, FetchError, FreshState, Freshness, GetError, Kept, ObjectKey, ObjectState, ObjectStatus, Outcome,
+    Read, ReadKind, Store,
 };
 use larder_clock::Clock;
 use std::collections::HashMap;
@@ -123,7 +123,7 @@ impl<F: Fetch, C: Clock> Store for DirectStore<F, C> {
         let source = self.fetch.source(ReadKind::Consistent);
         let freshness = Freshness::new(self.clock.now(), source, FreshState::Fresh);
         match fetched {
-            Ok(object) => Ok(Read { object, freshness }),
+            Ok(object) => Ok(Read { object, freshness, outcome: Outcome::Fetched }),
             Err(error) if error.is_not_found() => Err(GetError::NotFound { key, freshness }),
             Err(error) => Err(GetError::Fetch { key, source: Arc::new(error) }),
         }

@@ -4,7 +4,6 @@ use crate::ObjectTtl;
 use larder_clock::Timestamp;
 use std::fmt;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Where an object was last confirmed.
@@ -209,45 +208,6 @@ impl Freshness {
     }
 }
 
-/// An object, and how fresh it is.
-///
-/// ```
-/// use larder_clock::Timestamp;
-/// use larder_objects::{FreshState, Freshness, Read, Source};
-/// use std::sync::Arc;
-///
-/// let freshness = Freshness::new(Timestamp::ZERO, Source::Manifest, FreshState::Fresh);
-/// let read = Read::new(Arc::new("contents"), freshness);
-/// // What it holds may be a Secret: it is not printed.
-/// assert!(!format!("{read:?}").contains("contents"));
-/// ```
-#[non_exhaustive]
-pub struct Read<O> {
-    /// The object, shared with the store.
-    pub object: Arc<O>,
-    /// How fresh it is.
-    pub freshness: Freshness,
-}
-
-impl<O> Read<O> {
-    /// An object and how fresh it is.
-    pub const fn new(object: Arc<O>, freshness: Freshness) -> Self {
-        Self { object, freshness }
-    }
-}
-
-impl<O> Clone for Read<O> {
-    fn clone(&self) -> Self {
-        Self { object: Arc::clone(&self.object), freshness: self.freshness }
-    }
-}
-
-impl<O> fmt::Debug for Read<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Read").field("freshness", &self.freshness).finish_non_exhaustive()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,17 +243,5 @@ mod tests {
         assert!(fresh.is_fresh() && !Freshness { state, ..fresh }.is_fresh());
         assert_eq!(fresh.age(Timestamp::from_nanos(12)), Duration::from_nanos(7));
         assert_eq!(fresh.age(Timestamp::ZERO), Duration::ZERO);
-    }
-
-    #[test]
-    fn a_read_is_printed_without_its_object() {
-        let freshness = Freshness::new(Timestamp::from_nanos(5), Source::Watch, FreshState::Fresh);
-        let read = Read { object: Arc::new("hunter2"), freshness };
-        assert_eq!(
-            format!("{read:?}"),
-            "Read { freshness: Freshness { confirmed_at: 5ns, source: Watch, state: Fresh, fresh_for: None }, .. }"
-        );
-        let copy = read.clone();
-        assert!(Arc::ptr_eq(&copy.object, &read.object) && copy.freshness == read.freshness);
     }
 }

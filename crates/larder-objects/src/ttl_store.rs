@@ -47,9 +47,9 @@ mod published;
 mod reader;
 mod registry;
 
-use crate::{Effects, Fetch, Freshness, GetError, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
-use known::{Confirmed, Known};
 use crate::ttl::StoreTtl;
+use crate::{Effects, Fetch, Freshness, GetError, Held, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
+use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
 use registry::Registry;
@@ -104,6 +104,16 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     /// How fresh what was confirmed then is now, if it is. Reads the clock, as [`ttl_if_fresh`](Self::ttl_if_fresh) does.
     fn fresh(&self, confirmed: Confirmed) -> Option<Freshness> {
         self.ttl_if_fresh(confirmed).map(|ttl| confirmed.fresh(ttl))
+    }
+
+    /// What is known, if a read may be answered with it.
+    fn fresh_known(&self, known: &Known<F::Object>) -> Option<Held<F::Object>> {
+        let confirmed = match known {
+            Known::Object { confirmed, .. } => *confirmed,
+            Known::Absent(_) | Known::Nothing => return None,
+        };
+        let freshness = self.fresh(confirmed)?;
+        known.held(|_| freshness)
     }
 
     fn state_of(&self, known: &Known<F::Object>, now: Timestamp) -> ObjectState {

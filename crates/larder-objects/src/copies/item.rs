@@ -308,9 +308,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             (Some(_), None) if link.synced && copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
             (Some(failing), None) => Verdict::Stale(StaleReason::FetchFailed { class: failing.error.class() }),
             // As polled, until the reflector has said more; an absence is asked for again, as there.
-            (None, Some(ttl))
-                if !link.synced && known && copy.object().is_some() && ttl.is_fresh(confirmed, now) =>
-            {
+            (None, Some(ttl)) if !link.synced && known && copy.object().is_some() && ttl.is_fresh(confirmed, now) => {
                 Verdict::Fresh
             }
             (None, Some(_)) if link.is_late(now) => Verdict::Fetch(copy.next_read()),

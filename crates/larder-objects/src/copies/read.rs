@@ -5,7 +5,10 @@ use super::item::{Flight, SharedFetch, Verdict, Watch};
 use super::published::Record;
 use super::{AfterOf, Copies, ItemOf, LinkOf, Rules, Shard, count, link_of};
 use crate::fetched::Fetched;
-use crate::{Fetch, FetchError, Freshness, GetError, Object, ObjectKey, Read, ReadKind, Reflect, StaleReason};
+use crate::{
+    Fetch, FetchError, Freshness, GetError, Held, Object, ObjectKey, Outcome, Read, ReadKind, Reflect, Source,
+    StaleReason,
+};
 use futures_util::FutureExt;
 use larder_clock::Clock;
 use std::future::poll_fn;
@@ -32,6 +35,8 @@ where
     copies: &'c Copies<F, R, C, P>,
     key: ObjectKey,
     ticket: Option<u64>,
+    /// What an answer of now would be called.
+    outcome: Outcome,
 }
 
 impl<F, R, C, P> Copies<F, R, C, P>
@@ -46,13 +51,14 @@ where
         if let Some(answer) = self.get_published(namespace, name) {
             return answer;
         }
-        let mut waiter = Waiter { copies: self, key: ObjectKey::new(namespace, name), ticket: None };
+        let mut waiter =
+            Waiter { copies: self, key: ObjectKey::new(namespace, name), ticket: None, outcome: Outcome::Held };
         loop {
             match poll_fn(|context| self.step(&mut waiter, context)).await {
                 Step::Answer(answer) => return answer,
                 Step::Join(fetch) => {
                     let settled = fetch.await;
-                    if let Some(answer) = self.answer_settled(&waiter.key, &settled) {
+                    if let Some(answer) = self.answer_settled(&waiter, &settled) {
                         return answer;
                     }
                 }
@@ -73,7 +79,7 @@ where
         };
         let (object, freshness) = self.published.pin().read(namespace, name, look).flatten()?;
         Some(match object {
-            Some(object) => Ok(Read { object, freshness }),
+            Some(object) => Ok(Read::new(object, freshness)),
             None => Err(GetError::NotFound { key: ObjectKey::new(namespace, name), freshness }),
         })
     }
@@ -100,6 +106,10 @@ where
             if queued.is_none() || !matches!(verdict, Verdict::Wait) {
                 item.access(self.base, moment.at);
             }
+            if matches!(verdict, Verdict::Fetch(_) | Verdict::Start | Verdict::Wait) && waiter.outcome == Outcome::Held
+            {
+                waiter.outcome = Outcome::of_asking(item.copy.object().is_some());
+            }
             let reason = match verdict {
                 Verdict::Fresh => None,
                 Verdict::Stale(reason) => Some(reason),
@@ -121,7 +131,9 @@ where
             };
             let link = link_of(&item.watch, namespaces, key.namespace());
             let freshness = item.freshness(link, polling, (moment.at, self.base), reason);
-            let answer = answer(&key, item, freshness);
+            // Nobody was asked by a reader that is answered while the reflector fails.
+            let outcome = if freshness.is_fresh() { waiter.outcome } else { Outcome::Held };
+            let answer = answer(&key, item, freshness, outcome);
             if freshness.is_fresh() {
                 self.hold(&key, item, after);
             }
@@ -213,7 +225,8 @@ where
     }
 
     /// The answer to those who queued for a fetch; `None` if they have to look again.
-    fn answer_settled(&self, key: &ObjectKey, settled: &Settled<F::Error>) -> Option<Answer<F>> {
+    fn answer_settled(&self, waiter: &Waiter<'_, F, R, C, P>, settled: &Settled<F::Error>) -> Option<Answer<F>> {
+        let key = &waiter.key;
         let polling = self.rules.polling();
         self.change(key.namespace(), |shard, after| {
             let Shard { items, namespaces, .. } = shard;
@@ -238,7 +251,8 @@ where
             }
             let link = link_of(&item.watch, namespaces, key.namespace());
             let freshness = item.freshness(link, polling, (self.clock.now(), self.base), reason);
-            let answer = answer(key, item, freshness);
+            let outcome = if reason.is_none() { waiter.outcome } else { Outcome::FetchFailed };
+            let answer = answer(key, item, freshness, outcome);
             if reason.is_none() {
                 self.hold(key, item, after);
             }
@@ -265,14 +279,15 @@ fn answer<O: Object, E, H>(
     key: &ObjectKey,
     item: &super::Item<O, E, H>,
     freshness: Freshness,
+    outcome: Outcome,
 ) -> Result<Read<O>, GetError<E>>
 where
     E: FetchError,
 {
-    match item.copy.object() {
-        Some(object) => Ok(Read { object: Arc::clone(object), freshness }),
-        None => Err(GetError::NotFound { key: key.clone(), freshness }),
-    }
+    // A watch confirms what is held without being asked.
+    let by_watch = outcome == Outcome::Refreshed && freshness.source == Source::Watch;
+    let outcome = if by_watch { Outcome::Held } else { outcome };
+    Held::new(item.copy.object().cloned(), freshness).into_answer(key, outcome)
 }
 
 impl<F, R, C, P> Drop for Waiter<'_, F, R, C, P>

@@ -1,6 +1,6 @@
 //! One generation of an object while it is being fetched: what is known, whose turn it is, and who waits.
 
-use super::known::{Confirmed, Known, Outcome};
+use super::known::{Confirmed, Known, Settled};
 use crate::fetched::Fetched;
 use crate::sync::Mutex;
 use crate::{Object, ObjectKey, ReadKind};
@@ -62,13 +62,13 @@ impl<O, E> Queue<O, E> {
     }
 
     /// Takes in what a fetch brought; returns what came of it, and what it displaced.
-    pub(super) fn take_in(&mut self, fetched: Fetched<O, E>, confirmed: Confirmed) -> (Outcome<E>, Known<O>)
+    pub(super) fn take_in(&mut self, fetched: Fetched<O, E>, confirmed: Confirmed) -> (Settled<E>, Known<O>)
     where
         O: Object,
     {
-        let (outcome, displaced) = self.known.take_in(fetched, confirmed);
-        self.changed |= matches!(outcome, Outcome::Confirmed);
-        (outcome, displaced)
+        let (settled, displaced) = self.known.take_in(fetched, confirmed);
+        self.changed |= matches!(settled, Settled::Confirmed);
+        (settled, displaced)
     }
 
     /// Whether there is something to publish, which the caller then does.

@@ -4,7 +4,8 @@
 use crate::fetched::Fetched;
 use crate::order::{Order, Relation, order};
 use crate::{
-    FetchError, FreshState, Freshness, GetError, Object, ObjectKey, ObjectTtl, Read, ReadKind, Source, StaleReason,
+    FetchError, FreshState, Freshness, GetError, Held, Object, ObjectKey, ObjectTtl, Outcome, Read, ReadKind, Source,
+    StaleReason,
 };
 use larder_clock::Timestamp;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub(super) enum Known<O> {
 }
 
 /// What came of a fetch.
-pub(super) enum Outcome<E> {
+pub(super) enum Settled<E> {
     /// What is known is what the source said.
     Confirmed,
     /// The source's answer was older than what is known, which stays.
@@ -66,16 +67,16 @@ impl<O: Object> Known<O> {
 
     /// Takes in what a fetch brought, completed at `confirmed.at`; returns what it displaced, for the caller to drop
     /// where no lock is held.
-    pub(super) fn take_in<E>(&mut self, fetched: Fetched<O, E>, confirmed: Confirmed) -> (Outcome<E>, Self) {
+    pub(super) fn take_in<E>(&mut self, fetched: Fetched<O, E>, confirmed: Confirmed) -> (Settled<E>, Self) {
         let next = match fetched {
             Fetched::Object(object) if self.is_newer_than(&object) => {
-                return (Outcome::Older, Self::Object { object, confirmed });
+                return (Settled::Older, Self::Object { object, confirmed });
             }
             Fetched::Object(object) => Self::Object { object, confirmed },
             Fetched::Absent => Self::Absent(confirmed),
-            Fetched::Failed(error) => return (Outcome::Failed(error), Self::Nothing),
+            Fetched::Failed(error) => return (Settled::Failed(error), Self::Nothing),
         };
-        (Outcome::Confirmed, std::mem::replace(self, next))
+        (Settled::Confirmed, std::mem::replace(self, next))
     }
 
     /// Fetches of one generation run one after another, and a refresh may lag. The kubelet replaces whatever it does not
@@ -87,35 +88,44 @@ impl<O: Object> Known<O> {
         }
     }
 
-    /// The answer for the reader that made the fetch.
+    /// The answer for the reader that made the fetch; `outcome` is what it is called if the source answered.
     pub(super) fn answer<E>(
         &self,
         key: &ObjectKey,
-        outcome: &Outcome<E>,
+        settled: &Settled<E>,
         ttl: ObjectTtl,
+        outcome: Outcome,
     ) -> Result<Read<O>, GetError<E>>
     where
         E: FetchError,
     {
-        let reason = match outcome {
-            Outcome::Confirmed => None,
-            Outcome::Older => Some(StaleReason::OlderVersion),
-            Outcome::Failed(error) => Some(StaleReason::FetchFailed { class: error.class() }),
+        let reason = match settled {
+            Settled::Confirmed => None,
+            Settled::Older => Some(StaleReason::OlderVersion),
+            Settled::Failed(error) => Some(StaleReason::FetchFailed { class: error.class() }),
         };
-        let freshness =
-            |confirmed: Confirmed| reason.map_or_else(|| confirmed.fresh(ttl), |reason| confirmed.stale(ttl, reason));
-        match (self, outcome) {
-            (Self::Object { object, confirmed }, _) => {
-                Ok(Read { object: Arc::clone(object), freshness: freshness(*confirmed) })
-            }
-            (Self::Absent(confirmed), _) => {
-                Err(GetError::NotFound { key: key.clone(), freshness: freshness(*confirmed) })
-            }
-            (Self::Nothing, Outcome::Failed(error)) => {
-                Err(GetError::Fetch { key: key.clone(), source: Arc::clone(error) })
-            }
+        let held =
+            self.held(|confirmed| reason.map_or_else(|| confirmed.fresh(ttl), |reason| confirmed.stale(ttl, reason)));
+        match (held, settled) {
+            (Some(held), _) => held.into_answer(key, if reason.is_none() { outcome } else { Outcome::FetchFailed }),
+            (None, Settled::Failed(error)) => Err(GetError::Fetch { key: key.clone(), source: Arc::clone(error) }),
             // A fetch that did not fail leaves something known.
-            (Self::Nothing, Outcome::Confirmed | Outcome::Older) => Err(GetError::NotRegistered { key: key.clone() }),
+            (None, Settled::Confirmed | Settled::Older) => Err(GetError::NotRegistered { key: key.clone() }),
+        }
+    }
+}
+
+impl<O> Known<O> {
+    pub(super) const fn is_object(&self) -> bool {
+        matches!(self, Self::Object { .. })
+    }
+
+    /// What is held, as fresh as `freshness` says; `None` if nothing is.
+    pub(super) fn held(&self, freshness: impl FnOnce(Confirmed) -> Freshness) -> Option<Held<O>> {
+        match self {
+            Self::Nothing => None,
+            Self::Object { object, confirmed } => Some(Held::new(Some(Arc::clone(object)), freshness(*confirmed))),
+            Self::Absent(confirmed) => Some(Held::new(None, freshness(*confirmed))),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::TtlStore;
 use super::flight::{Flight, Running, Ticket};
-use super::known::{Confirmed, Known};
+use super::known::Confirmed;
 use super::published::Published;
 use crate::effects::Panics;
 use crate::fetched::Fetched;
-use crate::{Fetch, GetError, ObjectKey, Read, ReadKind, Ttl};
+use crate::{Fetch, GetError, ObjectKey, Outcome, Read, ReadKind, Ttl};
 use larder_clock::Clock;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Get<'_, '_, '_, F, C, T> {
                 Some((Arc::clone(&value.object), confirmed, ttl))
             };
             if let Some((object, confirmed, ttl)) = published.read(this.namespace, this.name, fresh).flatten() {
-                return Poll::Ready(Ok(Read { object, freshness: confirmed.fresh(ttl) }));
+                return Poll::Ready(Ok(Read::new(object, confirmed.fresh(ttl))));
             }
         }
         this.poll_reader(context)
@@ -71,12 +71,14 @@ struct Reader<'s, F: Fetch, C: Clock, T: Ttl> {
     flight: Arc<Flight<F::Object, F::Error>>,
     ticket: Ticket,
     /// The fetch that this reader polls; none while it is being polled, so that one that panics is not handed on.
-    running: Option<Held<F>>,
+    running: Option<Polled<F>>,
+    /// What an answer of now would be called.
+    outcome: Outcome,
     left: bool,
 }
 
 /// The fetch that a reader polls.
-struct Held<F: Fetch> {
+struct Polled<F: Fetch> {
     running: Running<F::Object, F::Error>,
     begun: Begun,
 }
@@ -102,7 +104,7 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     /// Lines up for the object; `None` if it is not registered.
     fn enter(store: &'s TtlStore<F, C, T>, namespace: &str, name: &str) -> Option<Self> {
         let (flight, ticket) = store.registry.enter(namespace, name)?;
-        Some(Self { store, flight, ticket, running: None, left: false })
+        Some(Self { store, flight, ticket, running: None, outcome: Outcome::Held, left: false })
     }
 
     /// Looks at the queue: answers if the object is fresh, else fetches or waits.
@@ -115,13 +117,14 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         let mut queue = self.flight.queue.lock();
         let has_turn = queue.has_turn(self.ticket);
         if has_turn && let Some(running) = queue.take_left() {
-            self.running = Some(Held { running, begun: Begun::ByAnother });
+            self.running = Some(Polled { running, begun: Begun::ByAnother });
             return Step::GoOn;
         }
-        if let Known::Object { object, confirmed } = &queue.known
-            && let Some(freshness) = self.store.fresh(*confirmed)
-        {
-            return Step::Answer(Ok(Read { object: Arc::clone(object), freshness }));
+        if let Some(held) = self.store.fresh_known(&queue.known) {
+            return Step::Answer(held.into_answer(&self.flight.key, self.outcome));
+        }
+        if self.outcome == Outcome::Held {
+            self.outcome = Outcome::of_asking(queue.known.is_object());
         }
         if has_turn {
             if queue.is_superseding() {
@@ -137,26 +140,25 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
     }
 
     /// Takes in what a fetch brought. The answer, if it was this reader's own.
-    fn complete(&mut self, held: Held<F>, fetched: Fetched<F::Object, F::Error>) -> Option<Answer<F>> {
-        let Held { running: Running { read, future }, begun } = held;
-        let store = self.store;
+    fn complete(&mut self, polled: Polled<F>, fetched: Fetched<F::Object, F::Error>) -> Option<Answer<F>> {
+        let Polled { running: Running { read, future }, begun } = polled;
+        let (store, called) = (self.store, self.outcome);
         let key = &self.flight.key;
-        let ((answer, wakers, outcome, known), displaced) = store.registry.settle(&self.flight, |queue| {
+        let ((answer, wakers, settled, known), displaced) = store.registry.settle(&self.flight, |queue| {
             let confirmed = Confirmed { at: store.clock.now(), source: store.fetch.source(read) };
-            let (outcome, known) = queue.take_in(fetched, confirmed);
+            let (settled, known) = queue.take_in(fetched, confirmed);
             // If it is fresh, all who wait can leave at once; else the next one has to see to it.
-            let fresh = matches!(&queue.known, Known::Object { confirmed, .. } if store.fresh(*confirmed).is_some());
-            let mut wakers = if fresh { queue.wake_all() } else { Vec::new() };
+            let mut wakers = if store.fresh_known(&queue.known).is_some() { queue.wake_all() } else { Vec::new() };
             let answer = (begun == Begun::Here).then(|| {
                 wakers.extend(queue.pass_on(None).0);
-                queue.known.answer(key, &outcome, store.ttl.now())
+                queue.known.answer(key, &settled, store.ttl.now(), called)
             });
-            (answer, wakers, outcome, known)
+            (answer, wakers, settled, known)
         });
         self.left = answer.is_some();
         let mut panics = Panics::default();
         panics.catch(|| drop(future));
-        panics.catch(|| drop(outcome));
+        panics.catch(|| drop(settled));
         panics.catch(|| drop(known));
         displaced.drop_in(&mut panics);
         panics.wake_each(wakers);
@@ -178,7 +180,7 @@ impl<'s, F: Fetch, C: Clock, T: Ttl> Reader<'s, F, C, T> {
         }
         drop(queue);
         // Nobody else can take the turn away, so it is still here.
-        let running = self.running.take().map(|held| held.running);
+        let running = self.running.take().map(|polled| polled.running);
         let ((waker, unwanted), displaced) = self.store.registry.settle(&self.flight, |queue| queue.pass_on(running));
         let mut panics = Panics::default();
         panics.drop_each(unwanted);
@@ -194,12 +196,12 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Reader<'_, F, C, T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         loop {
-            if let Some(mut held) = this.running.take() {
-                let Poll::Ready(fetched) = held.running.future.as_mut().poll(context) else {
-                    this.running = Some(held);
+            if let Some(mut polled) = this.running.take() {
+                let Poll::Ready(fetched) = polled.running.future.as_mut().poll(context) else {
+                    this.running = Some(polled);
                     return Poll::Pending;
                 };
-                if let Some(answer) = this.complete(held, fetched.into()) {
+                if let Some(answer) = this.complete(polled, fetched.into()) {
                     return Poll::Ready(answer);
                 }
             }
@@ -210,7 +212,7 @@ impl<F: Fetch, C: Clock, T: Ttl> Future for Reader<'_, F, C, T> {
                 }
                 Step::Begin(read) => {
                     let future = Box::pin(this.store.fetch.fetch(&this.flight.key, read));
-                    this.running = Some(Held { running: Running { read, future }, begun: Begun::Here });
+                    this.running = Some(Polled { running: Running { read, future }, begun: Begun::Here });
                 }
                 Step::GoOn => {}
                 Step::Wait => return Poll::Pending,

@@ -2,8 +2,9 @@
 
 use crate::harness::Failure;
 use crate::source::{Answer, Source, World, doc};
+use futures_util::FutureExt;
 use larder_clock::VirtualClock;
-use larder_objects::{DirectStore, Kept, ObjectState, ReadKind, Store};
+use larder_objects::{DirectStore, Kept, ObjectState, Outcome, ReadKind, Store};
 
 type Direct = DirectStore<Source, VirtualClock>;
 
@@ -23,11 +24,14 @@ fn every_read_is_a_consistent_fetch_of_its_own() {
     world.source.complete(0, Ok(doc(1)));
     let answers = world.run();
     assert_eq!(readers.map(|reader| answers[&reader].fresh()), [1, 2]);
+    world.source.answer_at_once(Some(Ok(doc(3))));
+    let read = world.store.get("ns", "name").now_or_never().unwrap().unwrap();
+    assert_eq!(read.outcome, Outcome::Fetched);
     world.source.answer_at_once(Some(Err(Failure::NotFound)));
     assert_eq!(world.get("name").fresh(), 0);
     world.source.answer_at_once(Some(Err(Failure::Status(503))));
     assert_eq!(world.get("name"), Answer::Failed(Failure::Status(503)));
-    assert_eq!(world.source.reads().len(), 4);
+    assert_eq!(world.source.reads().len(), 5);
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! What the TTL store's and the manager's documentation promises, one test a promise.
 
-use crate::harness::{Answer, Failure, FetchState, Pod, PodRefs, World, thing};
+use crate::harness::{self, Answer, Failure, FetchState, Pod, PodRefs, World, thing};
+use futures_util::FutureExt;
+use futures_util::future::join;
 use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
     DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, Kept, Object, ObjectKey, ObjectState, ObjectStatus,
-    ObjectTtl, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
+    ObjectTtl, Outcome, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -153,6 +155,39 @@ fn fetches_for_a_new_reference_to_a_cached_object_are_counted_and_no_others() {
     assert_eq!(world.get("a", "x", thing("1", 0)), object("1", 0, confirmed(2 * i128::from(TTL), Source::LiveRead)));
     world.larder.store().forget("a", "nobody's");
     assert_eq!((counted(&world), world.larder.references("a", "nobody's")), (3, 0));
+}
+
+#[test]
+fn an_answer_tells_whether_it_was_held_or_asked_for() {
+    let world = world();
+    let get = || world.larder.get_object("a", "x");
+    let read = |answer: harness::Outcome| {
+        world.server.answer_at_once(Some(answer));
+        get().now_or_never().expect("to be answered at once").unwrap().outcome
+    };
+    let unavailable = || Err(Failure::Status(503));
+    for (advance, answer, outcome) in [
+        (0, thing("5", 0), Outcome::Fetched),
+        (0, thing("6", 0), Outcome::Held),
+        (TTL, thing("6", 0), Outcome::Refreshed),
+        (TTL, thing("5", 0), Outcome::FetchFailed),
+        (0, unavailable(), Outcome::FetchFailed),
+    ] {
+        world.advance(advance);
+        assert_eq!(read(answer), outcome);
+    }
+    // Whoever waits for a fetch is answered by it as the one that began it is.
+    for outcome in [Outcome::Refreshed, Outcome::Fetched] {
+        if outcome == Outcome::Fetched {
+            world.add_reference("a", "x");
+        }
+        world.server.answer_at_once(None);
+        let mut both = Box::pin(join(get(), get()));
+        assert!(both.as_mut().now_or_never().is_none());
+        world.server.complete(world.server.open()[0], thing("7", 0));
+        let (one, other) = both.now_or_never().expect("to be answered");
+        assert_eq!((one.unwrap().outcome, other.unwrap().outcome), (outcome, outcome));
+    }
 }
 
 #[test]

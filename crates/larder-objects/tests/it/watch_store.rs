@@ -3,8 +3,11 @@
 
 use crate::harness::Failure;
 use crate::source::{Answer, Doc, MAX_IDLE, Watching, World, doc, immutable};
+use futures_util::FutureExt;
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{FreshState, Kept, ObjectState, ReadKind, Source as ReadFrom, StaleReason, Store, WatchOptions};
+use larder_objects::{
+    FreshState, Kept, ObjectState, Outcome, ReadKind, Source as ReadFrom, StaleReason, Store, WatchOptions,
+};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -65,6 +68,36 @@ fn an_immutable_object_is_watched_on_where_it_is_not_to_be_held() {
         assert_eq!((world.run()[&reader].fresh(), world.get("name").fresh()), (1, 1));
         assert_eq!(world.kept("name"), if hold_immutable { Kept::Held } else { Kept::Watched });
     }
+}
+
+#[test]
+fn an_answer_tells_whether_it_was_held_or_asked_for() {
+    let world = world();
+    let begin = || {
+        let mut read = Box::pin(world.store.get("ns", "name"));
+        assert!(read.as_mut().now_or_never().is_none());
+        read
+    };
+    let outcome = || world.store.get("ns", "name").now_or_never().expect("to be answered at once").unwrap().outcome;
+    let first = begin();
+    world.source.sink().replace(Some(doc(1)), ReadKind::Consistent);
+    assert_eq!(first.now_or_never().unwrap().unwrap().outcome, Outcome::Fetched);
+    assert_eq!(outcome(), Outcome::Held);
+
+    world.store.add_references("ns", &["name"], "pod-2").run();
+    for (answer, expected) in [(Err(UNAVAILABLE), Outcome::FetchFailed), (Ok(doc(2)), Outcome::Refreshed)] {
+        world.source.answer_at_once(Some(answer));
+        assert_eq!(outcome(), expected);
+    }
+    // A watch confirms what is held without being asked, and nobody is asked while it fails.
+    world.advance(100_000);
+    world.store.stop_idle();
+    let resumed = begin();
+    world.source.sink().replace(Some(doc(3)), ReadKind::Consistent);
+    let read = resumed.now_or_never().unwrap().unwrap();
+    assert_eq!((read.outcome, read.freshness.source), (Outcome::Held, ReadFrom::Watch));
+    world.source.sink().failed(Arc::new(UNAVAILABLE));
+    assert_eq!(outcome(), Outcome::Held);
 }
 
 #[test]
