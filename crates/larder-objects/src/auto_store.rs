@@ -31,7 +31,8 @@
 use crate::copies::{Copies, Rules};
 use crate::ttl::StoreTtl;
 use crate::{
-    Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, ReflectNamespace, Store, Ttl, WatchOptions, WatchStats,
+    Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read, ReflectNamespace, Store, Ttl, WatchOptions,
+    WatchStats,
 };
 use larder_clock::Clock;
 use std::fmt;
@@ -210,11 +211,6 @@ where
     pub fn stats(&self) -> WatchStats {
         self.copies.stats()
     }
-
-    /// What is held of an object, with its freshness as it stands. Asks nobody, and does not count as a read.
-    pub fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
-        self.copies.held(namespace, name)
-    }
 }
 
 impl<F, R, C, T> Store for AutoStore<F, R, C, T>
@@ -247,6 +243,14 @@ where
 
     fn references(&self, namespace: &str, name: &str) -> usize {
         self.copies.references(namespace, name)
+    }
+
+    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
+        self.copies.held(namespace, name)
+    }
+
+    fn forget(&self, namespace: &str, name: &str) {
+        self.copies.forget(namespace, name);
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

@@ -20,7 +20,7 @@ use crate::fetched::Fetched;
 use crate::shared_map::{Changes, SharedMap};
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink,
+    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Reflect, ReflectorSink,
     WatchOptions, WatchStats,
 };
 use copy::{Known, Moment, Stamp};
@@ -318,6 +318,17 @@ where
         })
     }
 
+    pub(crate) fn forget(&self, namespace: &str, name: &str) {
+        let key = ObjectKey::new(namespace, name);
+        self.change(namespace, |shard, after| {
+            let moment = self.moment(shard);
+            if let Some(item) = shard.items.get_mut(&key) {
+                item.copy.doubt(moment);
+                after.published.remove(&key);
+            }
+        });
+    }
+
     pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {
         let key = ObjectKey::new(namespace, name);
         self.shard(namespace).lock().items.get(&key).map_or(0, |item| item.references())
@@ -386,15 +397,19 @@ where
         all
     }
 
-    /// What is held of an object, without asking anybody.
-    pub(crate) fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
+    /// What is held of an object, without asking anybody; an absence unless it is in doubt.
+    pub(crate) fn held(&self, namespace: &str, name: &str) -> Option<Held<F::Object>> {
         let key = ObjectKey::new(namespace, name);
         let shard = self.shard(namespace).lock();
         let item = shard.items.get(&key)?;
-        let object = Arc::clone(item.copy.object()?);
+        let object = match item.copy.known() {
+            Known::Object(object) => Some(Arc::clone(object)),
+            Known::Absent if !item.copy.is_doubtful() => None,
+            Known::Absent | Known::Nothing => return None,
+        };
         let link = link_of(&item.watch, &shard.namespaces, namespace);
         let freshness = item.at_rest(link, self.rules.polling(), self.clock.now(), self.base);
-        Some(Read::new(object, freshness))
+        Some(Held::new(object, freshness))
     }
 
     pub(crate) fn stats(&self) -> WatchStats {

@@ -25,8 +25,8 @@
 
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, FetchError, FreshState, Freshness, GetError, Kept, ObjectKey, ObjectState, ObjectStatus, Outcome,
-    Read, ReadKind, Store,
+    Effects, Fetch, FetchError, FreshState, Freshness, GetError, Held, Kept, ObjectKey, ObjectState, ObjectStatus,
+    Outcome, Read, ReadKind, Store,
 };
 use larder_clock::Clock;
 use std::collections::HashMap;
@@ -132,6 +132,12 @@ impl<F: Fetch, C: Clock> Store for DirectStore<F, C> {
     fn references(&self, namespace: &str, name: &str) -> usize {
         self.references.lock().get(&ObjectKey::new(namespace, name)).copied().unwrap_or_default()
     }
+
+    fn held(&self, _: &str, _: &str) -> Option<Held<Self::Object>> {
+        None
+    }
+
+    fn forget(&self, _: &str, _: &str) {}
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
         let references = self.references.lock();

@@ -1,6 +1,6 @@
 //! What every strategy offers: reference counts, and reads of what is referenced.
 
-use crate::{Effects, FetchError, Freshness, GetError, Object, ObjectKey, Read};
+use crate::{Effects, FetchError, Freshness, GetError, Held, Object, ObjectKey, Read};
 use std::fmt;
 use std::sync::Arc;
 
@@ -88,6 +88,14 @@ pub trait Store: Send + Sync + 'static {
     /// The number of references to an object, 0 if it is not registered.
     fn references(&self, namespace: &str, name: &str) -> usize;
 
+    /// What is held of an object, with its freshness as it stands. Asks nobody, and does not count as a read. `None` if
+    /// nothing is held, or only an absence that is in doubt.
+    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>>;
+
+    /// Puts what is held of an object in doubt, as a new reference does: the next read asks the source. Without effect on
+    /// an object that is not referenced.
+    fn forget(&self, namespace: &str, name: &str);
+
     /// Every registered object and what is known of it, in no particular order. Fetches nothing.
     fn snapshot(&self) -> Vec<ObjectStatus>;
 }
@@ -114,6 +122,14 @@ impl<S: Store> Store for Arc<S> {
 
     fn references(&self, namespace: &str, name: &str) -> usize {
         (**self).references(namespace, name)
+    }
+
+    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
+        (**self).held(namespace, name)
+    }
+
+    fn forget(&self, namespace: &str, name: &str) {
+        (**self).forget(namespace, name);
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

@@ -1,8 +1,8 @@
 //! A store whose strategy is chosen at run time.
 
 use crate::{
-    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, ReflectNamespace,
-    Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read,
+    ReflectNamespace, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore,
 };
 use larder_clock::Clock;
 use std::fmt;
@@ -137,16 +137,6 @@ where
         each!(self, store => store.fetcher())
     }
 
-    /// What a store that watches holds of an object, with its freshness as it stands. Asks nobody, and does not count as a
-    /// read. `None` from a store that does not watch.
-    pub fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
-        match self {
-            Self::Direct(_) | Self::Ttl(_) => None,
-            Self::Watch(store) => store.held(namespace, name),
-            Self::Auto(store) => store.held(namespace, name),
-        }
-    }
-
     /// How many fetches a new reference to an object that was held has caused; `None` from a store that holds nothing.
     pub fn new_reference_fetches(&self) -> Option<u64> {
         match self {
@@ -154,14 +144,6 @@ where
             Self::Ttl(store) => Some(store.new_reference_fetches()),
             Self::Watch(store) => Some(store.stats().verifying_reads),
             Self::Auto(store) => Some(store.stats().verifying_reads),
-        }
-    }
-
-    /// Drops the object from the [TTL store](TtlStore::forget). The others find out by themselves that it changed.
-    pub fn forget(&self, namespace: &str, name: &str) {
-        match self {
-            Self::Ttl(store) => store.forget(namespace, name),
-            Self::Direct(_) | Self::Watch(_) | Self::Auto(_) => {}
         }
     }
 
@@ -217,6 +199,14 @@ where
 
     fn references(&self, namespace: &str, name: &str) -> usize {
         each!(self, store => store.references(namespace, name))
+    }
+
+    fn held(&self, namespace: &str, name: &str) -> Option<Held<F::Object>> {
+        each!(self, store => store.held(namespace, name))
+    }
+
+    fn forget(&self, namespace: &str, name: &str) {
+        each!(self, store => store.forget(namespace, name));
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

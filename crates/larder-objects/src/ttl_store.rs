@@ -88,11 +88,6 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
         self.new_reference_fetches.load(Relaxed)
     }
 
-    /// Drops what is cached of the object, as a new reference would.
-    pub fn forget(&self, namespace: &str, name: &str) {
-        self.registry.forget(namespace, name).run();
-    }
-
     /// The TTL within which what was confirmed then is now, if it is. Reads the clock, so call it after the confirmation was
     /// read: a time from before it would pass for fresh with a TTL of 0.
     #[inline]
@@ -148,6 +143,17 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
 
     fn references(&self, namespace: &str, name: &str) -> usize {
         self.registry.references(namespace, name)
+    }
+
+    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
+        let (known, now) = (self.registry.known(namespace, name), self.clock.now());
+        // An absence that every read asks for again is never fresh.
+        let ttl = if known.is_object() { self.ttl.now() } else { ObjectTtl::default() };
+        known.held(|confirmed| confirmed.at_rest(now, ttl))
+    }
+
+    fn forget(&self, namespace: &str, name: &str) {
+        self.registry.forget(namespace, name).run();
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

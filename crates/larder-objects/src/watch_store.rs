@@ -42,7 +42,7 @@
 //! - Taking back a reference that a pod does not have changes nothing.
 
 use crate::copies::{Copies, Rules};
-use crate::{Effects, Fetch, GetError, ObjectStatus, ObjectTtl, Read, Reflect, Store};
+use crate::{Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read, Reflect, Store};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
@@ -255,11 +255,6 @@ where
     pub fn stats(&self) -> WatchStats {
         self.copies.stats()
     }
-
-    /// What is held of an object, with its freshness as it stands. Asks nobody, and does not count as a read.
-    pub fn held(&self, namespace: &str, name: &str) -> Option<Read<F::Object>> {
-        self.copies.held(namespace, name)
-    }
 }
 
 impl<F, R, C> Store for WatchStore<F, R, C>
@@ -289,6 +284,14 @@ where
 
     fn references(&self, namespace: &str, name: &str) -> usize {
         self.copies.references(namespace, name)
+    }
+
+    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
+        self.copies.held(namespace, name)
+    }
+
+    fn forget(&self, namespace: &str, name: &str) {
+        self.copies.forget(namespace, name);
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

@@ -154,6 +154,16 @@ impl<O: Object, E: 'static> Registry<O, E> {
         shard.find(of.name(name), |entry| entry.key.is(namespace, name)).map_or(0, Entry::count)
     }
 
+    /// What is known of an object.
+    pub(super) fn known(&self, namespace: &str, name: &str) -> Known<O> {
+        let of = self.hash_namespace(namespace);
+        // Ends after the locks are released.
+        let published = self.published.pin();
+        let shard = self.lock(&of);
+        let entry = shard.find(of.name(name), |entry| entry.key.is(namespace, name));
+        entry.map_or(Known::Nothing, |entry| entry.known(&published))
+    }
+
     /// Lines up in the flight of the object's current generation; `None` if it is not referenced.
     pub(super) fn enter(&self, namespace: &str, name: &str) -> Option<(Arc<Flight<O, E>>, Ticket)> {
         let of = self.hash_namespace(namespace);
@@ -259,6 +269,13 @@ fn at_rest<O>(published: &View<'_, Published<O>>, key: &ObjectKey) -> Known<O> {
 impl<O, E> Entry<O, E> {
     fn count(&self) -> usize {
         usize::try_from(self.references).unwrap_or(usize::MAX)
+    }
+
+    fn known(&self, published: &View<'_, Published<O>>) -> Known<O> {
+        match &self.flight {
+            Some(flight) => flight.queue.lock().known.clone(),
+            None => at_rest(published, &self.key),
+        }
     }
 
     fn withdraw(&mut self, displaced: &mut Displaced<'_, O, E>) {

@@ -57,7 +57,10 @@ fn what_is_printed_tells_nothing_of_the_objects() {
 #[test]
 fn what_is_held_is_told_without_asking_anybody() {
     let world = watched_namespace();
-    assert_eq!(world.store.held("ns", "b").map(|read| read.object.version.clone()), Some("2".to_owned()));
+    assert_eq!(
+        world.store.held("ns", "b").and_then(|held| held.object).map(|object| object.version.clone()),
+        Some("2".to_owned())
+    );
     assert!(world.store.held("ns", "nothing").is_none());
     assert!(world.source.reads().is_empty());
 }
@@ -447,7 +450,7 @@ fn rule_3_until_a_namespaces_watch_has_listed_those_that_are_watched_follow_thei
     assert!(world.run().is_empty());
     let sink = world.source.namespaces()[0].sink.clone();
     sink.set("a", doc(9));
-    assert_eq!(world.store.held("ns", "a").unwrap().object.version, "8");
+    assert_eq!(world.store.held("ns", "a").unwrap().object.unwrap().version, "8");
     assert_eq!((world.get("a").fresh(), world.kept("a")), (8, Kept::Watched));
     sink.replace(vec![("a".to_owned(), doc(9))], ReadKind::Consistent);
     assert_eq!((world.run()[&reader].fresh(), world.get("a").fresh()), (0, 9));

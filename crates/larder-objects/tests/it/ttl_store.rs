@@ -6,8 +6,9 @@ use futures_util::future::join;
 use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
-    DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, Kept, Object, ObjectKey, ObjectState, ObjectStatus,
-    ObjectTtl, Outcome, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl, TtlStore, fetch_fn,
+    DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, Held, Kept, Object, ObjectKey, ObjectState,
+    ObjectStatus, ObjectTtl, Outcome, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl,
+    TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -155,6 +156,34 @@ fn fetches_for_a_new_reference_to_a_cached_object_are_counted_and_no_others() {
     assert_eq!(world.get("a", "x", thing("1", 0)), object("1", 0, confirmed(2 * i128::from(TTL), Source::LiveRead)));
     world.larder.store().forget("a", "nobody's");
     assert_eq!((counted(&world), world.larder.references("a", "nobody's")), (3, 0));
+}
+
+#[test]
+fn what_is_held_is_told_without_asking_anybody() {
+    let mut world = world();
+    let held = |world: &World, name| {
+        let held = world.larder.store().held("a", name)?;
+        Some((held.object.map(|object| object.version.clone()), held.freshness))
+    };
+    assert_eq!((held(&world, "x"), held(&world, "nobody's")), (None, None));
+    world.get("a", "x", thing("5", 1));
+    let db = |freshness| Some((Some("5".to_owned()), freshness));
+    assert_eq!(held(&world, "x"), db(confirmed(0, Source::LiveRead)));
+    world.advance(TTL);
+    let expired = db(stale(0, Source::LiveRead, 60, StaleReason::Expired));
+    assert_eq!(held(&world, "x"), expired);
+    // While it is fetched, and until a new reference.
+    let reader = world.begin("a", "x");
+    assert!(world.run().is_empty());
+    assert_eq!(held(&world, "x"), expired);
+    world.add_reference("a", "x");
+    assert_eq!(held(&world, "x"), None);
+    world.drop_reader(reader);
+    // An absence is asked for again at every read.
+    world.get("a", "x", Err(Failure::NotFound));
+    assert_eq!(held(&world, "x"), Some((None, stale(60, Source::LiveRead, 60, StaleReason::Expired))));
+    world.larder.store().forget("a", "x");
+    assert_eq!((held(&world, "x"), world.server.fetches().len()), (None, 3));
 }
 
 #[test]
@@ -768,6 +797,14 @@ impl Store for Counting {
         7
     }
 
+    fn held(&self, _: &str, _: &str) -> Option<Held<Tracked>> {
+        Some(Held::new(None, confirmed(1, Source::Watch)))
+    }
+
+    fn forget(&self, namespace: &str, name: &str) {
+        self.count(namespace, name, "forgotten", 1);
+    }
+
     fn snapshot(&self) -> Vec<ObjectStatus> {
         let key = ObjectKey::new("a", "x");
         vec![ObjectStatus::new(key, 7, Kept::Polled, ObjectState::NotFetched)]
@@ -791,6 +828,9 @@ async fn a_shared_store_is_a_store_and_is_told_which_pod_refers() {
     assert_eq!(counts()[3..], ["b/w/u: -1", "b/z/u: 1"]);
     assert!(pods.get_object("a", "x").await.unwrap_err().is_not_registered());
     assert_eq!((Store::references(&store, "a", "x"), Store::snapshot(&store).len()), (7, 1));
+    Store::forget(&store, "b", "y");
+    assert_eq!(counts()[4], "b/y/forgotten: 1");
+    assert!(Store::held(&store, "a", "x").is_some_and(|held| held.object.is_none()));
 }
 
 #[test]

@@ -71,6 +71,33 @@ fn an_immutable_object_is_watched_on_where_it_is_not_to_be_held() {
 }
 
 #[test]
+fn what_is_held_is_told_without_asking_anybody_and_an_absence_until_it_is_in_doubt() {
+    let mut world = world();
+    let held = |world: &World<Watching>| {
+        let held = world.store.held("ns", "name")?;
+        Some((held.object.map(|object| object.version.clone()), held.freshness.is_fresh()))
+    };
+    assert_eq!(held(&world), None);
+    world.source.sink().replace(None, ReadKind::Consistent);
+    assert_eq!(held(&world), Some((None, true)));
+    world.store.forget("ns", "name");
+    assert_eq!(held(&world), None);
+    world.source.sink().set(doc(1));
+    world.store.forget("ns", "name");
+    assert_eq!(held(&world), Some((Some("1".to_owned()), false)));
+    world.store.forget("ns", "nobody's");
+    assert!(world.source.reads().is_empty());
+    // The next read asks.
+    world.source.answer_at_once(Some(Ok(doc(2))));
+    assert_eq!((world.get("name").fresh(), world.get("name").fresh()), (2, 2));
+    assert_eq!(world.source.reads(), [ReadKind::Consistent]);
+    // So it does of what reads find without a lock.
+    world.store.forget("ns", "name");
+    world.source.answer_at_once(Some(Ok(doc(3))));
+    assert_eq!(world.get("name").fresh(), 3);
+}
+
+#[test]
 fn an_answer_tells_whether_it_was_held_or_asked_for() {
     let world = world();
     let begin = || {
@@ -328,7 +355,7 @@ fn lesson_3_a_reader_waits_as_long_as_it_likes_and_what_was_known_is_at_hand() {
     assert!(world.run().is_empty());
     // Its owner, whose deadline it is, can serve the last known meanwhile.
     let held = world.store.held("ns", "name").unwrap();
-    assert_eq!(held.object.version, "1");
+    assert_eq!(held.object.unwrap().version, "1");
     assert_eq!(held.freshness.confirmed_at, Timestamp::ZERO);
     let since = Timestamp::ZERO + Duration::from_secs(90);
     assert_eq!(held.freshness.state, FreshState::Stale { since, reason: StaleReason::Expired });
