@@ -10,7 +10,8 @@
 //! - **Consistent reads** but for one case: an object that was fetched before, and not since found absent, is refreshed
 //!   from the API server's watch cache.
 //! - **Versions do not go back**: a lower `resourceVersion` neither replaces a higher one nor renews its age.
-//! - **Absent is not forgotten and not believed**: 'not found' replaces what was cached, and every later read asks again.
+//! - **Absent is not forgotten and not believed**: 'not found' replaces what was cached, and every later read asks again,
+//!   unless the owner wants [negative entries](TtlStore::with_negative_entries).
 //! - **What is known outlives failures**: any other failure returns what is cached, marked stale; with nothing cached, the
 //!   failure itself, which is not kept.
 //!
@@ -64,6 +65,7 @@ pub struct TtlStore<F: Fetch, C, T> {
     fetch: F,
     clock: C,
     ttl: StoreTtl<T>,
+    negative_entries: bool,
     registry: Registry<F::Object, F::Error>,
     new_reference_fetches: AtomicU64,
 }
@@ -75,7 +77,16 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     /// See the [crate's documentation](crate) for an example.
     pub fn new(fetch: F, clock: C, ttl: T, default_ttl: impl Into<ObjectTtl>) -> Self {
         let ttl = StoreTtl::new(ttl, default_ttl.into());
-        Self { fetch, clock, ttl, registry: Registry::new(), new_reference_fetches: AtomicU64::new(0) }
+        let (registry, new_reference_fetches) = (Registry::new(), AtomicU64::new(0));
+        Self { fetch, clock, ttl, negative_entries: false, registry, new_reference_fetches }
+    }
+
+    /// Has an absence be an answer until its TTL has passed, as an object is (a negative entry, as in RFC 2308). Off by
+    /// default, as in the kubelet, which asks again at every read.
+    #[must_use]
+    pub fn with_negative_entries(mut self, on: bool) -> Self {
+        self.negative_entries = on;
+        self
     }
 
     /// Where the store fetches from.
@@ -105,6 +116,7 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     fn fresh_known(&self, known: &Known<F::Object>) -> Option<Held<F::Object>> {
         let confirmed = match known {
             Known::Object { confirmed, .. } => *confirmed,
+            Known::Absent(confirmed) if self.negative_entries => *confirmed,
             Known::Absent(_) | Known::Nothing => return None,
         };
         let freshness = self.fresh(confirmed)?;
@@ -148,7 +160,7 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
     fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
         let (known, now) = (self.registry.known(namespace, name), self.clock.now());
         // An absence that every read asks for again is never fresh.
-        let ttl = if known.is_object() { self.ttl.now() } else { ObjectTtl::default() };
+        let ttl = if known.is_object() || self.negative_entries { self.ttl.now() } else { ObjectTtl::default() };
         known.held(|confirmed| confirmed.at_rest(now, ttl))
     }
 

@@ -238,7 +238,8 @@ impl References<Pod> for PodRefs {
     }
 }
 
-pub(crate) type Larder = PodObjects<TtlStore<Server, VirtualClock, Annotation>, PodRefs>;
+type Ttls = TtlStore<Server, VirtualClock, Annotation>;
+pub(crate) type Larder = PodObjects<Ttls, PodRefs>;
 
 /// The caches with their surroundings, and the readers that wait.
 pub(crate) struct World {
@@ -252,10 +253,15 @@ pub(crate) struct World {
 impl World {
     /// Nothing is registered, the clock stands at 0.
     pub(crate) fn new(default_ttl: i64) -> Self {
+        Self::new_with(default_ttl, |store| store)
+    }
+
+    /// As [`new`](Self::new), with a store that is set up further.
+    pub(crate) fn new_with(default_ttl: i64, set_up: impl FnOnce(Ttls) -> Ttls) -> Self {
         let (server, ttl) = (Server::default(), Annotation::default());
         let clock = VirtualClock::new(Timestamp::ZERO);
         let store = TtlStore::new(server.clone(), clock.clone(), ttl.clone(), ObjectTtl::from_nanos(default_ttl));
-        let larder = Arc::new(PodObjects::new(store, PodRefs));
+        let larder = Arc::new(PodObjects::new(set_up(store), PodRefs));
         Self { server, clock, ttl, larder, readers: Readers::new() }
     }
 

@@ -359,6 +359,32 @@ fn not_found_replaces_what_was_cached_and_is_never_fresh() {
 }
 
 #[test]
+fn a_negative_entry_is_an_answer_until_its_ttl_or_a_new_reference() {
+    let mut world = World::new_with(TTL, |store| store.with_negative_entries(true));
+    world.add_reference("a", "x");
+    // Whoever waits for it shares it.
+    let readers = [world.begin("a", "x"), world.begin("a", "x")];
+    assert!(world.run().is_empty());
+    world.server.complete(0, Err(Failure::NotFound));
+    let absent = |nanos| Answer::NotFound(confirmed(nanos, Source::LiveRead));
+    assert_eq!(world.run(), readers.map(|reader| (reader, absent(0))).into());
+    world.advance(TTL - 1);
+    assert_eq!(world.get("a", "x", thing("5", 1)), absent(0));
+    assert!(world.larder.store().held("a", "x").is_some_and(|held| held.freshness.is_fresh()));
+    // The TTL is read at every get, as for an object.
+    world.ttl.set(Some(1));
+    assert_eq!(world.get("a", "x", Err(Failure::NotFound)), {
+        Answer::NotFound(confirmed(59, Source::LiveRead).with_fresh_for(Some(ttl(1))))
+    });
+    world.advance(1);
+    assert!(world.larder.store().held("a", "x").is_some_and(|held| !held.freshness.is_fresh()));
+    world.ttl.set(None);
+    world.add_reference("a", "x");
+    assert_eq!(world.get("a", "x", thing("5", 1)), object("5", 1, confirmed(60, Source::LiveRead)));
+    assert_eq!(world.server.reads(), [Consistent; 3]);
+}
+
+#[test]
 fn versions_do_not_go_back_and_an_older_one_does_not_renew_the_age() {
     let mut world = world();
     world.get("a", "x", thing("10", 1));
