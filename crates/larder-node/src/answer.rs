@@ -1,7 +1,7 @@
 //! What a read of a [`Node`](crate::Node) gives: the object, how fresh it is, and how the answer came about.
 
 use larder_clock::Timestamp;
-use larder_objects::Freshness;
+use larder_objects::{Freshness, Outcome};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,6 @@ pub struct Answer<T> {
     pub outcome: Outcome,
     /// Why it is stale, for a person; `None` for a fresh one.
     pub why: Option<String>,
-}
-
-/// How an answer came about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It was held; nothing was asked.
-    Held,
-    /// It was not held, and was fetched for this read.
-    Fetched,
-    /// It was held and stale, and was confirmed or replaced for this read.
-    Refreshed,
-    /// It was held and stale; asking for it again failed or took too long.
-    FetchFailed,
 }
 
 impl<T> Answer<T> {

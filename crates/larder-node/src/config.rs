@@ -94,9 +94,9 @@ pub enum RuntimeEndpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Keep what was last read beside the store, with [`Strategy::Direct`](crate::Strategy::Direct) and
-    /// [`Strategy::Ttl`](crate::Strategy::Ttl), and serve it, marked as stale, where fetching it fails or outlasts the
-    /// reader's deadline. Default: true. The kubelet has nothing to give after a new reference, and a container cannot
+    /// Keep what was last read also with [`Strategy::Direct`](crate::Strategy::Direct) and
+    /// [`Strategy::Ttl`](crate::Strategy::Ttl), whose stores do not keep it, and serve it, marked as stale, where fetching it
+    /// fails or outlasts the reader's deadline. Default: true. The kubelet has nothing to give after a new reference, and a container cannot
     /// restart while the API server is away.
     ///
     /// It does not keep a store from serving what it holds, as stale: with the strategies that watch always, with

@@ -158,11 +158,6 @@ impl FetchLog {
         state.watches.get(&Scope::Object(key.clone())).or_else(of_namespace).cloned()
     }
 
-    /// Whether fetches of that object fail; not its watch.
-    pub(crate) fn fetch_fails(&self, key: &ObjectKey) -> bool {
-        self.state.lock().failures.contains_key(key)
-    }
-
     pub(crate) fn health(&self) -> Health {
         self.state.lock().health.clone()
     }

@@ -42,9 +42,10 @@ mod source;
 mod strategy;
 mod tasks;
 
-pub use answer::{Answer, Outcome};
+pub use answer::Answer;
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use error::{ReadError, StartError};
+pub use larder_objects::Outcome;
 pub use larder_resource::ObjectKind;
 pub use node::{Node, PodList};
 pub use objects::ObjectList;

@@ -7,11 +7,11 @@ mod runtime;
 
 pub(crate) use runtime::{Observers, RuntimeMetrics};
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::Answer;
 use crate::error::ReadError;
 use crate::fetch_log::FetchObserver;
 use larder_clock::Timestamp;
-use larder_objects::{ReadKind, Source};
+use larder_objects::{Outcome, ReadKind, Source};
 use larder_pleg::PlegObserver;
 use larder_resource::{Kind, KubeObject, ObjectKind};
 use prometheus_client::encoding::EncodeLabelSet;

@@ -1,6 +1,6 @@
 //! One node's larder: sources, caches and policy wired together, and read through one handle.
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::Answer;
 use crate::config::{Cluster, Config, RuntimeEndpoint};
 use crate::error::{ReadError, StartError, singular};
 use crate::fetch_log::Backoff;
@@ -14,7 +14,7 @@ use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
 use larder_kube::{KubeClient, KubeReflect, NodeCheck, NodeSource, PodSource};
 use larder_manifests::{ManifestOptions, ManifestSource};
-use larder_objects::{FreshState, Freshness, ObjectKey, PodIdentity, Source};
+use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, Source};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_resource::source::{self, Held};

@@ -1,17 +1,15 @@
-//! The objects of one kind that this node's pods refer to, with the daemon's own policies over the exact caches.
+//! The objects of one kind that this node's pods refer to: a store of larder-objects, and around it what an owner of a store
+//! is to see to: deadlines, backoff, and pods that go while they are read for.
 //!
-//! The cache below (the store of the [`Strategy`] that was chosen, under [`PodObjects`]) does what the kubelet's does. Over it:
+//! What is kept and how fresh it is, is the store's to say: the strategy, the last known and negative entries are its
+//! [options](StrategyOptions). Nothing here asks which strategy it is.
 //!
 //! # Guarantees
 //!
-//! - *Last known*: an object that was read once stays readable as long as a pod refers to it, marked as stale where
-//!   fetching it fails or outlasts the reader's deadline; also after a new reference has dropped it from the cache.
-//! - *Honest absence*: an absence that a new reference has dropped is not served as last known; nothing is known then.
+//! - *One trip*: a read asks the store once, and is answered by it; unless the object is left alone after a failure, or the
+//!   deadline comes first. Then it is answered with what the store [holds](Store::held).
 //! - *Backoff*: an object whose fetches fail is left alone for a while, which readers do not wait for.
 //! - *Deadline*: a read ends at its deadline. The fetch that it waited for goes on, for the next one to find.
-//! - *Restored*: a consistent read that gives a lower resourceVersion than the held one replaces it, and is counted.
-//! - *Negative entries*: where objects are fetched by their TTL, an absence is an answer until the TTL too; a new reference
-//!   puts it in doubt. A store that watches sees the object the moment it is there, and does without.
 //! - *Held for a pod*: a read that is made for a pod keeps the pod's references until it is answered.
 //!
 //! # Cancel safety
@@ -20,10 +18,9 @@
 //!
 //! # Locks
 //!
-//! `known` and that of the [`FetchLog`], never both, never over an `.await`; `holds` before those of [`PodObjects`] and of
-//! the store.
+//! That of the [`FetchLog`], never over an `.await`; `holds` before those of [`PodObjects`] and of the store.
 
-use crate::answer::{Answer, Outcome};
+use crate::answer::Answer;
 use crate::error::{ReadError, singular};
 use crate::fetch_log::{Backoff, Failure, FetchLog, FetchObserver, Logged, SourceFetch, SourceReflect};
 use crate::metrics::ObjectMetrics;
@@ -32,8 +29,9 @@ use crate::strategy::Strategy;
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{
-    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectTtl, PodIdentity, PodObjects, Read,
-    Reference, References, Source, StaleReason, StrategyStore, Ttl,
+    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, LastKnownOptions, ObjectKey, ObjectTtl, Outcome,
+    PodIdentity, PodObjects, Read, Reference, References, Source, StaleReason, Store as _, StrategyOptions,
+    StrategyStore, Ttl, WentBack,
 };
 use larder_resource::{Kind, KubeObject, ObjectKind};
 use parking_lot::Mutex;
@@ -101,27 +99,6 @@ pub(crate) struct ObjectPolicy {
     pub(crate) backoff: Backoff,
 }
 
-/// What was last known of an object.
-#[derive(Clone)]
-struct Known {
-    /// None if it was absent.
-    object: Option<Arc<KubeObject>>,
-    confirmed: Freshness,
-}
-
-/// What was last known of each object that a pod refers to.
-#[derive(Default)]
-struct LastKnown(HashMap<ObjectKey, Known>);
-
-impl LastKnown {
-    /// Forgets an absence, which a new reference puts in doubt, and keeps an object.
-    fn retain_present(&mut self, key: &ObjectKey) {
-        if self.0.get(key).is_some_and(|known| known.object.is_none()) {
-            self.0.remove(key);
-        }
-    }
-}
-
 /// The TTL that the node's annotation sets, whatever the node's source is.
 #[derive(Clone)]
 pub(crate) struct NodeTtl(pub(crate) Arc<dyn Ttl>);
@@ -147,11 +124,8 @@ where
     node: Arc<str>,
     clock: C,
     source: Option<Source>,
-    policy: ObjectPolicy,
     objects: Arc<Objects<F, R, C>>,
     log: Arc<FetchLog>,
-    /// Empty where the store itself keeps what is known.
-    known: Mutex<LastKnown>,
     holds: Mutex<hold::Holds>,
     /// Fetches that went on after their readers' deadline, one an object.
     going_on: Arc<Mutex<HashSet<ObjectKey>>>,
@@ -212,17 +186,22 @@ where
             log: Arc::clone(&log),
             error: PhantomData,
         };
-        let (ttl, watch) = (parts.ttl, parts.watch);
-        let store = ObjectStore::new(parts.strategy, fetch, reflect, parts.clock.clone(), ttl, default_ttl, watch);
+        let policy = parts.policy;
+        let went_back = policy.accept_older_versions.then(|| went_back(parts.kind, Arc::clone(&parts.metrics)));
+        let last_known = LastKnownOptions::default().with_keep(policy.keep_last_known).with_went_back(went_back);
+        let options = StrategyOptions::default()
+            .with_auto(parts.watch)
+            .with_negative_entries(policy.serve_absences)
+            .with_last_known(last_known);
+        let (clock, ttl) = (parts.clock.clone(), parts.ttl);
+        let store = ObjectStore::new(parts.strategy, fetch, reflect, clock, ttl, default_ttl, options);
         Self {
             kind: parts.kind,
             node: parts.node,
             clock: parts.clock,
             source: parts.source,
-            policy: parts.policy,
             objects: Arc::new(PodObjects::new(store, ReferencesOf(parts.kind))),
             log,
-            known: Mutex::default(),
             holds: Mutex::default(),
             going_on: Arc::default(),
             token: parts.token,
@@ -246,7 +225,6 @@ where
         }
         for key in after.iter().filter(|key| is_new || !before.contains(*key)) {
             self.log.retry_now(key);
-            self.known.lock().retain_present(key);
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         for name in mounted(self.kind, pod) {
@@ -280,43 +258,16 @@ where
         keys
     }
 
-    /// Forgets what is known of an object that no pod refers to any more.
+    /// Forgets the failures of an object that no pod refers to any more.
     fn release(&self, key: &ObjectKey) {
-        let mut known = self.known.lock();
-        // Under the lock: a read that ends now looks at the references under it too before it remembers.
         if self.objects.references(key.namespace(), key.name()) == 0 {
-            known.0.remove(key);
-            drop(known);
             self.log.forget(key);
         }
-    }
-
-    /// Whether the store itself keeps what it was told, so that nothing has to be remembered beside it.
-    fn watches(&self) -> bool {
-        self.strategy().watches()
     }
 
     /// Whether every read looks at what the manifests have.
     pub(crate) fn is_of_manifests(&self) -> bool {
         self.source == Some(Source::Manifest)
-    }
-
-    fn remember(&self, key: &ObjectKey, object: Option<&Arc<KubeObject>>, confirmed: Freshness) {
-        let is_wanted = self.policy.keep_last_known || (object.is_none() && self.policy.serve_absences);
-        if !is_wanted || self.watches() {
-            return;
-        }
-        let mut known = self.known.lock();
-        if self.objects.references(key.namespace(), key.name()) > 0 {
-            known.0.insert(key.clone(), Known { object: object.cloned(), confirmed });
-        }
-    }
-
-    fn last_known(&self, key: &ObjectKey) -> Option<Known> {
-        if let Some(read) = self.objects.store().held(key.namespace(), key.name()) {
-            return Some(Known { object: Some(read.object), confirmed: read.freshness });
-        }
-        self.known.lock().0.get(key).cloned()
     }
 
     /// How the objects are kept up to date.
@@ -352,78 +303,26 @@ where
         began: Timestamp,
         deadline: Duration,
     ) -> Result<Answer<KubeObject>, ReadError> {
-        if self.objects.references(key.namespace(), key.name()) == 0 {
-            return Err(self.not_referenced(key));
-        }
         if let Some(failure) = self.log.failure(key).filter(|failure| failure.retry_at > began) {
-            return self.answer_from_memory(key, &failure, Outcome::Held);
+            return self.answer_held(key, &failure, Outcome::Held);
         }
-        if let Some(absence) = self.negative_entry(key, began) {
-            return Err(self.not_found(key, absence));
-        }
-        let was_held = self.last_known(key).is_some_and(|known| known.object.is_some());
         let mut get = get(Arc::clone(&self.objects), key.clone());
-        let Ok(mut result) = tokio::time::timeout(deadline, &mut get).await else {
+        let Ok(result) = tokio::time::timeout(deadline, &mut get).await else {
             self.go_on(key, get);
             let why = format!("no answer within {deadline:?}");
             let since = self.log.failure(key).map_or(began, |earlier| earlier.since);
             let failure = Failure::unreported(since, self.clock.now() + RETRY, why.into());
-            return self.answer_from_memory(key, &failure, Outcome::FetchFailed);
+            return self.answer_held(key, &failure, Outcome::FetchFailed);
         };
-        // A store that watches sees to that by itself.
-        if self.policy.accept_older_versions && !self.watches() && is_older_version(&result) {
-            result = self.accept_older(key, deadline, result).await;
-        }
         match result {
-            Ok(read) => {
-                self.remember(key, Some(&read.object), read.freshness);
-                Ok(self.answer(key, read, began, was_held))
-            }
-            Err(GetError::NotFound { freshness, .. }) => {
-                self.remember(key, None, freshness);
-                Err(self.not_found(key, freshness))
-            }
+            Ok(read) => Ok(self.answer(key, read)),
+            Err(GetError::NotFound { freshness, .. }) => Err(self.not_found(key, freshness)),
             Err(GetError::Fetch { source, .. }) => {
                 let unreported = || Failure::unreported(began, self.clock.now() + RETRY, source.to_string().into());
-                let failure = self.log.failure(key).unwrap_or_else(unreported);
-                self.answer_from_memory(key, &failure, Outcome::FetchFailed)
+                Err(self.unknown(key, &self.log.failure(key).unwrap_or_else(unreported)))
             }
             Err(_) => Err(self.not_referenced(key)),
         }
-    }
-
-    /// The absence of an object that is fetched by its TTL, as long as that has not passed.
-    fn negative_entry(&self, key: &ObjectKey, now: Timestamp) -> Option<Freshness> {
-        if !self.policy.serve_absences || self.strategy() != Strategy::Ttl {
-            return None;
-        }
-        let known = self.known.lock();
-        let absent = known.0.get(key).filter(|known| known.object.is_none())?;
-        absent.confirmed.expires_at().is_some_and(|until| now < until).then_some(absent.confirmed)
-    }
-
-    /// Drops what is cached, as a new reference would, and reads again: the API server's word counts, not the number.
-    async fn accept_older(
-        &self,
-        key: &ObjectKey,
-        deadline: Duration,
-        refused: Result<Read<KubeObject>, GetError<F::Error>>,
-    ) -> Result<Read<KubeObject>, GetError<F::Error>> {
-        self.objects.store().forget(key.namespace(), key.name());
-        let get = get(Arc::clone(&self.objects), key.clone());
-        let Ok(result) = tokio::time::timeout(deadline, get).await else { return refused };
-        if let (Ok(before), Ok(after)) = (&refused, &result) {
-            let (before, after) = (before.object.resource_version(), after.object.resource_version());
-            let order = larder_objects::resource_version_order;
-            if order(after) < order(before) {
-                tracing::warn!(
-                    kind = self.kind_name(), object = %key, before, after,
-                    "resourceVersion went back: was the API server's etcd restored from a backup?"
-                );
-                self.metrics.version_went_back();
-            }
-        }
-        result
     }
 
     /// Lets a fetch go on that its reader does not wait for any more.
@@ -441,57 +340,48 @@ where
         });
     }
 
-    fn answer(&self, key: &ObjectKey, read: Read<KubeObject>, began: Timestamp, was_held: bool) -> Answer<KubeObject> {
-        // A watch confirms without being asked: what matters is whether there was something to give.
-        let by_watch = read.freshness.source == Source::Watch;
-        let confirmed_now = if by_watch { !was_held } else { read.freshness.confirmed_at >= began };
-        let outcome = match read.freshness.state {
-            // A watch fails by itself: nothing was asked for this read.
-            FreshState::Stale { .. } if self.watches() && !self.log.fetch_fails(key) => Outcome::Held,
-            FreshState::Stale { .. } => Outcome::FetchFailed,
-            // What is in this process is not asked for anywhere.
-            FreshState::Fresh if !confirmed_now || self.source.is_some() => Outcome::Held,
-            FreshState::Fresh if was_held => Outcome::Refreshed,
-            FreshState::Fresh => Outcome::Fetched,
-        };
-        let why = match read.freshness.state {
+    fn answer(&self, key: &ObjectKey, read: Read<KubeObject>) -> Answer<KubeObject> {
+        let Read { object, freshness, outcome, .. } = read;
+        // What is in this process is not asked for anywhere.
+        let outcome = if freshness.is_fresh() && self.source.is_some() { Outcome::Held } else { outcome };
+        let why = match freshness.state {
             FreshState::Fresh => None,
             FreshState::Stale { reason, .. } => {
                 let failure = self.log.failure(key);
                 Some(failure.map_or_else(|| reason.to_string(), |failure| failure.why.to_string()))
             }
         };
-        Answer { object: read.object, freshness: read.freshness, outcome, why }
+        Answer { object, freshness, outcome, why }
     }
 
-    /// The last known object, marked as stale; or that nothing is known.
-    fn answer_from_memory(
+    /// The answer where the store is not asked, or did not answer in time: with what it holds, or that nothing is known.
+    fn answer_held(
         &self,
         key: &ObjectKey,
         failure: &Failure,
         outcome: Outcome,
     ) -> Result<Answer<KubeObject>, ReadError> {
-        let Some(Known { object, confirmed }) = self.last_known(key) else {
-            return Err(ReadError::Unknown {
-                what: format!("{} \"{key}\"", singular(self.kind.into())),
-                why: failure.why.to_string(),
-                retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
-            });
+        let Some(held) = self.objects.store().held(key.namespace(), key.name()) else {
+            let is_referenced = self.objects.references(key.namespace(), key.name()) > 0;
+            return Err(if is_referenced { self.unknown(key, failure) } else { self.not_referenced(key) });
         };
-        let since = match confirmed.state {
-            // By the store that watches it: its word counts.
-            FreshState::Fresh if self.watches() => None,
-            FreshState::Stale { since, .. } if self.watches() => Some(since),
-            // Without a TTL, every read asks.
-            _ => Some(confirmed.expires_at().unwrap_or(confirmed.confirmed_at).min(failure.since)),
-        };
-        let reason = StaleReason::FetchFailed { class: failure.class };
-        let state = since.map_or(FreshState::Fresh, |since| FreshState::Stale { since, reason });
-        let freshness = confirmed.with_state(state);
-        let Some(object) = object else { return Err(self.not_found(key, freshness)) };
-        let why = (!freshness.is_fresh()).then(|| failure.why.to_string());
+        let (mut freshness, mut why) = (held.freshness, None);
+        if let FreshState::Stale { since, .. } = freshness.state {
+            let reason = StaleReason::FetchFailed { class: failure.class };
+            freshness = freshness.with_state(FreshState::Stale { since, reason });
+            why = Some(failure.why.to_string());
+        }
+        let Some(object) = held.object else { return Err(self.not_found(key, freshness)) };
         let outcome = if freshness.is_fresh() { Outcome::Held } else { outcome };
         Ok(Answer { object, freshness, outcome, why })
+    }
+
+    fn unknown(&self, key: &ObjectKey, failure: &Failure) -> ReadError {
+        ReadError::Unknown {
+            what: format!("{} \"{key}\"", singular(self.kind.into())),
+            why: failure.why.to_string(),
+            retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
+        }
     }
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {
@@ -511,10 +401,6 @@ where
             freshness: Box::new(freshness),
         }
     }
-
-    fn kind_name(&self) -> &'static str {
-        Kind::from(self.kind).resource()
-    }
 }
 
 #[expect(clippy::type_complexity, reason = "an alias would be generic in as many words")]
@@ -531,11 +417,16 @@ where
     Box::pin(async move { objects.get_object(key.namespace(), key.name()).await })
 }
 
-fn is_older_version<E>(result: &Result<Read<KubeObject>, GetError<E>>) -> bool {
-    let stale = |read: &Read<KubeObject>| {
-        matches!(read.freshness.state, FreshState::Stale { reason: StaleReason::OlderVersion, .. })
-    };
-    result.as_ref().is_ok_and(stale)
+/// Logs and counts an object whose version went back.
+fn went_back(kind: ObjectKind, metrics: Arc<ObjectMetrics>) -> WentBack<KubeObject> {
+    Arc::new(move |key, before, after| {
+        let (before, after) = (before.resource_version(), after.resource_version());
+        tracing::warn!(
+            kind = Kind::from(kind).resource(), object = %key, before, after,
+            "resourceVersion went back: was the API server's etcd restored from a backup?"
+        );
+        metrics.version_went_back();
+    })
 }
 
 #[cfg(test)]

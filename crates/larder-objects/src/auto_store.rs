@@ -249,8 +249,8 @@ where
         self.copies.held(namespace, name)
     }
 
-    fn forget(&self, namespace: &str, name: &str) {
-        self.copies.forget(namespace, name);
+    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
+        self.copies.forget(namespace, name)
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

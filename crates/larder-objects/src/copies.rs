@@ -318,15 +318,15 @@ where
         })
     }
 
-    pub(crate) fn forget(&self, namespace: &str, name: &str) {
+    pub(crate) fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
         let key = ObjectKey::new(namespace, name);
-        self.change(namespace, |shard, after| {
+        self.change_references(namespace, |shard, after| {
             let moment = self.moment(shard);
             if let Some(item) = shard.items.get_mut(&key) {
                 item.copy.doubt(moment);
                 after.published.remove(&key);
             }
-        });
+        })
     }
 
     pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {

@@ -137,7 +137,9 @@ impl<F: Fetch, C: Clock> Store for DirectStore<F, C> {
         None
     }
 
-    fn forget(&self, _: &str, _: &str) {}
+    fn forget(&self, _: &str, _: &str) -> Effects<'_> {
+        Effects::none()
+    }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
         let references = self.references.lock();

@@ -6,7 +6,7 @@
 //! - a [`Store`] counts the references to each object and answers reads of it. Three of them are the kubelet's strategies:
 //!   [`DirectStore`] fetches at every read, [`TtlStore`] when an object is read and its TTL has passed, [`WatchStore`] keeps a
 //!   [reflector](Reflect) for each object. [`AutoStore`] chooses for each object; a [`StrategyStore`] is the one that a
-//!   setting names;
+//!   setting names. [`LastKnown`] keeps what the first two do not, for outages;
 //! - [`PodObjects`] stands before a store and turns pods that come, change and go into references.
 //!
 //! Both are generic: over the object, over how it is [fetched](Fetch), over the [clock](larder_clock::Clock), over the
@@ -93,6 +93,7 @@ mod error;
 mod fetched;
 mod freshness;
 mod key;
+mod last_known;
 mod object;
 mod order;
 mod pod_objects;
@@ -115,6 +116,7 @@ pub use effects::Effects;
 pub use error::GetError;
 pub use freshness::{FreshState, Freshness, Source, StaleReason};
 pub use key::ObjectKey;
+pub use last_known::{LastKnown, LastKnownOptions, WentBack};
 pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use read::{Held, Outcome, Read};
@@ -122,7 +124,7 @@ pub use references::{PodIdentity, Reference, References};
 pub use reflect::{NamespaceEvent, NamespaceSink, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink};
 pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use strategy::{Strategy, UnknownStrategy};
-pub use strategy_store::StrategyStore;
+pub use strategy_store::{StrategyOptions, StrategyStore};
 pub use ttl::{DefaultTtl, NodeTtl, ObjectTtl, TTL_ANNOTATION, Ttl};
 pub use ttl_store::TtlStore;
 pub use version::resource_version_order;

@@ -1,6 +1,7 @@
 //! What a store gives: the object that was read, or what it holds without asking anybody, each with its freshness.
 
-use crate::{Freshness, GetError, ObjectKey};
+use crate::{FreshState, Freshness, GetError, ObjectKey, StaleReason};
+use larder_clock::Timestamp;
 use std::fmt;
 use std::sync::Arc;
 
@@ -112,6 +113,16 @@ impl<O> Held<O> {
         Self { object, freshness }
     }
 
+    /// The same, stale for that reason: since it was, or from then on.
+    pub(crate) const fn into_stale(mut self, from: Timestamp, reason: StaleReason) -> Self {
+        let since = match self.freshness.state {
+            FreshState::Fresh => from,
+            FreshState::Stale { since, .. } => since,
+        };
+        self.freshness.state = FreshState::Stale { since, reason };
+        self
+    }
+
     /// The answer of a read.
     pub(crate) fn into_answer<E>(self, key: &ObjectKey, outcome: Outcome) -> Result<Read<O>, GetError<E>> {
         let Self { object, freshness } = self;
@@ -140,8 +151,7 @@ impl<O> fmt::Debug for Held<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FreshState, Source};
-    use larder_clock::Timestamp;
+    use crate::Source;
 
     #[test]
     fn a_read_is_printed_without_its_object() {

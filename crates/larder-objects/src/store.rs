@@ -93,8 +93,8 @@ pub trait Store: Send + Sync + 'static {
     fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>>;
 
     /// Puts what is held of an object in doubt, as a new reference does: the next read asks the source. Without effect on
-    /// an object that is not referenced.
-    fn forget(&self, namespace: &str, name: &str);
+    /// an object that is not referenced. The caller runs the [`Effects`], where it holds no lock.
+    fn forget(&self, namespace: &str, name: &str) -> Effects<'_>;
 
     /// Every registered object and what is known of it, in no particular order. Fetches nothing.
     fn snapshot(&self) -> Vec<ObjectStatus>;
@@ -128,8 +128,8 @@ impl<S: Store> Store for Arc<S> {
         (**self).held(namespace, name)
     }
 
-    fn forget(&self, namespace: &str, name: &str) {
-        (**self).forget(namespace, name);
+    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
+        (**self).forget(namespace, name)
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

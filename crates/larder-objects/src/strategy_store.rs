@@ -1,17 +1,65 @@
-//! A store whose strategy is chosen at run time.
+//! A store whose strategy is chosen at run time, with what an owner may want beyond the exact strategies.
 
 use crate::{
-    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read,
-    ReflectNamespace, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, LastKnownOptions, ObjectStatus,
+    ObjectTtl, Read, ReflectNamespace, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore,
 };
 use larder_clock::Clock;
 use std::fmt;
+
+/// What a [`StrategyStore`] does beyond its strategy. A strategy uses what it needs; by default, each is exact.
+///
+/// ```
+/// use larder_objects::StrategyOptions;
+/// let options = StrategyOptions::<()>::default();
+/// assert!(!options.negative_entries && !options.last_known.keep);
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StrategyOptions<O> {
+    /// How watches are kept, and how [`Strategy::Auto`] chooses.
+    pub auto: AutoOptions,
+    /// With [`Strategy::Ttl`]: [`TtlStore::with_negative_entries`].
+    pub negative_entries: bool,
+    /// With [`Strategy::Direct`] and [`Strategy::Ttl`], whose stores do not keep what is last known by themselves.
+    pub last_known: LastKnownOptions<O>,
+}
+
+impl<O> Default for StrategyOptions<O> {
+    fn default() -> Self {
+        let (auto, last_known) = (AutoOptions::default(), LastKnownOptions::default());
+        Self { auto, negative_entries: false, last_known }
+    }
+}
+
+impl<O> StrategyOptions<O> {
+    /// Sets [`auto`](Self::auto).
+    #[must_use]
+    pub fn with_auto(mut self, auto: AutoOptions) -> Self {
+        self.auto = auto;
+        self
+    }
+
+    /// Sets [`negative_entries`](Self::negative_entries).
+    #[must_use]
+    pub fn with_negative_entries(mut self, on: bool) -> Self {
+        self.negative_entries = on;
+        self
+    }
+
+    /// Sets [`last_known`](Self::last_known).
+    #[must_use]
+    pub fn with_last_known(mut self, last_known: LastKnownOptions<O>) -> Self {
+        self.last_known = last_known;
+        self
+    }
+}
 
 /// The store of a [`Strategy`] that is chosen at run time, as by a setting.
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{AutoOptions, DefaultTtl, Store, Strategy, StrategyStore, fetch_fn};
+/// use larder_objects::{DefaultTtl, Store, Strategy, StrategyOptions, StrategyStore, fetch_fn};
 /// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
 /// use std::sync::Arc;
 /// use std::time::Duration;
@@ -63,7 +111,7 @@ use std::fmt;
 /// let strategy: Strategy = "watch".parse().unwrap();
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
 /// let (clock, minute) = (MonotonicClock::new(), Duration::from_mins(1));
-/// let store = StrategyStore::new(strategy, fetch, Constant, clock, DefaultTtl, minute, AutoOptions::default());
+/// let store = StrategyStore::new(strategy, fetch, Constant, clock, DefaultTtl, minute, StrategyOptions::default());
 /// store.add_references("shop", &["db"], "0b5c").run();
 /// assert!(store.get("shop", "db").await.unwrap().freshness.is_fresh());
 /// assert_eq!((store.strategy(), store.stats().watching), (Strategy::Watch, 1));
@@ -73,11 +121,13 @@ pub enum StrategyStore<F, R, C, T>
 where
     F: Fetch,
     R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
 {
     /// [`Strategy::Direct`].
-    Direct(DirectStore<F, C>),
+    Direct(LastKnown<DirectStore<F, C>, C>),
     /// [`Strategy::Ttl`].
-    Ttl(TtlStore<F, C, T>),
+    Ttl(LastKnown<TtlStore<F, C, T>, C>),
     /// [`Strategy::Watch`].
     Watch(WatchStore<F, R, C>),
     /// [`Strategy::Auto`].
@@ -100,11 +150,11 @@ impl<F, R, C, T> StrategyStore<F, R, C, T>
 where
     F: Fetch,
     R: ReflectNamespace<Object = F::Object, Error = F::Error>,
-    C: Clock,
+    C: Clock + Clone,
     T: Ttl,
 {
     /// An empty store. A strategy uses what it needs: `reflect` where it watches, `ttl` and `default_ttl` where it polls (as in
-    /// the [TTL store](TtlStore::new)), `options` where it watches, those of [`AutoStore`] where it chooses.
+    /// the [TTL store](TtlStore::new)), `options` as they say.
     pub fn new(
         strategy: Strategy,
         fetch: F,
@@ -112,13 +162,17 @@ where
         clock: C,
         ttl: T,
         default_ttl: impl Into<ObjectTtl>,
-        options: AutoOptions,
+        options: StrategyOptions<F::Object>,
     ) -> Self {
+        let StrategyOptions { auto, negative_entries, last_known } = options;
         match strategy {
-            Strategy::Direct => Self::Direct(DirectStore::new(fetch, clock)),
-            Strategy::Ttl => Self::Ttl(TtlStore::new(fetch, clock, ttl, default_ttl)),
-            Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflect, clock, options.watch)),
-            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflect, clock, ttl, default_ttl, options)),
+            Strategy::Direct => Self::Direct(LastKnown::new(DirectStore::new(fetch, clock.clone()), clock, last_known)),
+            Strategy::Ttl => {
+                let store = TtlStore::new(fetch, clock.clone(), ttl, default_ttl);
+                Self::Ttl(LastKnown::new(store.with_negative_entries(negative_entries), clock, last_known))
+            }
+            Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflect, clock, auto.watch)),
+            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflect, clock, ttl, default_ttl, auto)),
         }
     }
 
@@ -134,14 +188,19 @@ where
 
     /// Where the store fetches from.
     pub fn fetcher(&self) -> &F {
-        each!(self, store => store.fetcher())
+        match self {
+            Self::Direct(store) => store.store().fetcher(),
+            Self::Ttl(store) => store.store().fetcher(),
+            Self::Watch(store) => store.fetcher(),
+            Self::Auto(store) => store.fetcher(),
+        }
     }
 
     /// How many fetches a new reference to an object that was held has caused; `None` from a store that holds nothing.
     pub fn new_reference_fetches(&self) -> Option<u64> {
         match self {
             Self::Direct(_) => None,
-            Self::Ttl(store) => Some(store.new_reference_fetches()),
+            Self::Ttl(store) => Some(store.store().new_reference_fetches()),
             Self::Watch(store) => Some(store.stats().verifying_reads),
             Self::Auto(store) => Some(store.stats().verifying_reads),
         }
@@ -205,8 +264,8 @@ where
         each!(self, store => store.held(namespace, name))
     }
 
-    fn forget(&self, namespace: &str, name: &str) {
-        each!(self, store => store.forget(namespace, name));
+    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
+        each!(self, store => store.forget(namespace, name))
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
@@ -218,6 +277,8 @@ impl<F, R, C, T> fmt::Debug for StrategyStore<F, R, C, T>
 where
     F: Fetch,
     R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         each!(self, store => store.fmt(f))

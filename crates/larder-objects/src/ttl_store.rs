@@ -164,8 +164,8 @@ impl<F: Fetch, C: Clock, T: Ttl> Store for TtlStore<F, C, T> {
         known.held(|confirmed| confirmed.at_rest(now, ttl))
     }
 
-    fn forget(&self, namespace: &str, name: &str) {
-        self.registry.forget(namespace, name).run();
+    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
+        self.registry.forget(namespace, name)
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {

@@ -6,7 +6,6 @@ use crate::registrar::Cache;
 use crate::report::{
     ApiServerReport, Check, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport, SourceState,
 };
-use crate::strategy::Strategy;
 use larder_objects::{Kept, ObjectState, ObjectStatus};
 use larder_resource::source::Held;
 use larder_resource::{Kind, ObjectKind, SourceReader};
@@ -124,13 +123,10 @@ impl Node {
         }
         let runtime = self.runtime.as_ref().is_none_or(|runtime| runtime.has_relisted() || runtime.failure().is_some());
         let objects = self.caches.both().iter().all(|cache| {
-            let is_open = |state: &ObjectState| matches!(state, ObjectState::NotFetched);
-            // Where every read asks, nothing is fetched before.
-            cache.strategy() == Strategy::Direct
-                || cache
-                    .snapshot()
-                    .iter()
-                    .all(|object| !is_open(&object.state) || cache.log().failure(&object.key).is_some())
+            // What every read asks for is not fetched before.
+            let is_open =
+                |object: &ObjectStatus| object.state == ObjectState::NotFetched && object.kept != Kept::Direct;
+            cache.snapshot().iter().all(|object| !is_open(object) || cache.log().failure(&object.key).is_some())
         });
         has_answered(&self.pods) && has_answered(&self.own) && runtime && objects
     }
@@ -295,9 +291,8 @@ enum Known {
 impl Known {
     fn of(cache: &Cache, object: &ObjectStatus) -> Self {
         match object.state {
-            ObjectState::Present(freshness) if freshness.is_fresh() && cache.strategy().watches() => Self::Fresh,
-            ObjectState::Present(_) if cache.log().failure(&object.key).is_some() => Self::Stale,
             ObjectState::Present(freshness) if freshness.is_fresh() => Self::Fresh,
+            ObjectState::Present(_) if cache.log().failure(&object.key).is_some() => Self::Stale,
             ObjectState::Present(_) => Self::Due,
             ObjectState::Absent(_) => Self::Absent,
             ObjectState::NotFetched => Self::Unknown,

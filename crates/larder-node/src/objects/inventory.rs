@@ -3,10 +3,9 @@
 use super::{ObjectCache, ObjectList};
 use crate::error::ReadError;
 use crate::fetch_log::{FetchLog, SourceFetch, SourceReflect};
-use crate::strategy::Strategy;
 use futures_util::stream::{self, StreamExt as _};
 use larder_clock::Clock;
-use larder_objects::{FreshState, ObjectKey, ObjectState, ObjectStatus, StaleReason, Store as _, WatchStats};
+use larder_objects::{FreshState, Kept, ObjectKey, ObjectState, ObjectStatus, Store as _, WatchStats};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -61,27 +60,9 @@ where
             // What is in this process is as good as looked at.
             if let ObjectState::Present(freshness) = &mut status.state
                 && self.is_of_manifests()
+                && self.log.failure(&status.key).is_none()
             {
                 freshness.state = FreshState::Fresh;
-            }
-            if self.strategy() == Strategy::Direct
-                && let Some(known) = self.last_known(&status.key)
-            {
-                // The next read asks: by itself, what is kept is no fresher than past its TTL.
-                let state = FreshState::Stale { since: known.confirmed.confirmed_at, reason: StaleReason::Expired };
-                status.state = match known.object {
-                    Some(_) => ObjectState::Present(known.confirmed.with_state(state)),
-                    None => ObjectState::Absent(known.confirmed),
-                };
-            }
-            // Dropped by a new reference, and kept here: it is stale, not unknown.
-            if matches!(status.state, ObjectState::NotFetched)
-                && let Some(known) = self.last_known(&status.key)
-                && known.object.is_some()
-            {
-                let reason = StaleReason::FetchFailed { class: "not_fetched_yet" };
-                let state = FreshState::Stale { since: self.clock.now(), reason };
-                status.state = ObjectState::Present(known.confirmed.with_state(state));
             }
         }
         all
@@ -104,13 +85,9 @@ where
 
     /// The bytes that the objects which are held take.
     pub(crate) fn held_bytes(&self) -> usize {
-        if self.watches() {
-            let store = self.objects.store();
-            let held = |status: ObjectStatus| store.held(status.key.namespace(), status.key.name());
-            return store.snapshot().into_iter().filter_map(held).map(|read| read.object.memory()).sum();
-        }
-        let known = self.known.lock();
-        known.0.values().filter_map(|known| known.object.as_ref()).map(|object| object.memory()).sum()
+        let store = self.objects.store();
+        let held = |status: ObjectStatus| store.held(status.key.namespace(), status.key.name())?.object;
+        store.snapshot().into_iter().filter_map(held).map(|object| object.memory()).sum()
     }
 
     /// Stops the watches of objects that nobody has read for long, again and again, until the token is cancelled.
@@ -120,24 +97,19 @@ where
         }
     }
 
-    /// Fetches what pods refer to and nobody has read yet, until the token is cancelled. Where every read asks, there is
-    /// nothing that would be kept.
+    /// Fetches what pods refer to and nobody has read yet, until the token is cancelled; but for what every read asks for
+    /// all the same.
     pub(crate) async fn keep(&self, every: Duration, deadline: Duration, token: CancellationToken) {
-        if self.strategy() == Strategy::Direct {
-            return token.cancelled().await;
-        }
         loop {
             tokio::select! {
                 () = token.cancelled() => return,
                 () = self.wanted.notified() => {}
                 () = tokio::time::sleep(every) => {}
             }
-            let missing = self
-                .objects
-                .store()
-                .snapshot()
-                .into_iter()
-                .filter(|status| matches!(status.state, ObjectState::NotFetched) && !status.fetching);
+            let is_missing = |status: &ObjectStatus| {
+                status.state == ObjectState::NotFetched && status.kept != Kept::Direct && !status.fetching
+            };
+            let missing = self.objects.store().snapshot().into_iter().filter(is_missing);
             let reads = missing.map(|status| async move {
                 let key = status.key;
                 // What came of it stands in the log and in the metrics.

@@ -231,7 +231,7 @@ impl Tended for DirectStore<Source, VirtualClock> {}
 
 impl Tended for TtlStore<Source, VirtualClock, DefaultTtl> {
     fn tend(&self, name: &str) {
-        self.forget("a", name);
+        self.forget("a", name).run();
     }
 }
 

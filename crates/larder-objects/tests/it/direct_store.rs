@@ -27,7 +27,7 @@ fn every_read_is_a_consistent_fetch_of_its_own() {
     world.source.answer_at_once(Some(Ok(doc(3))));
     let read = world.store.get("ns", "name").now_or_never().unwrap().unwrap();
     assert_eq!(read.outcome, Outcome::Fetched);
-    world.store.forget("ns", "name");
+    world.store.forget("ns", "name").run();
     assert!(world.store.held("ns", "name").is_none());
     world.source.answer_at_once(Some(Err(Failure::NotFound)));
     assert_eq!(world.get("name").fresh(), 0);

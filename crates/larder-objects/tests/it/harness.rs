@@ -238,7 +238,7 @@ impl References<Pod> for PodRefs {
     }
 }
 
-type Ttls = TtlStore<Server, VirtualClock, Annotation>;
+pub(crate) type Ttls = TtlStore<Server, VirtualClock, Annotation>;
 pub(crate) type Larder = PodObjects<Ttls, PodRefs>;
 
 /// The caches with their surroundings, and the readers that wait.

@@ -10,6 +10,7 @@
 //! - [`source`]: reflectors and fetches that do as the test says
 //! - [`watch_store`]: what the watch store promises, and the counterparts of `watch_based_manager_test.go`
 //! - [`direct_store`]: what the direct store promises
+//! - [`last_known`]: what is kept of what a store reads and does not keep
 //! - [`auto_store`]: what the adaptive store promises
 //! - [`strategy_store`]: a store whose strategy is chosen at run time
 //! - [`watch_model`]: random operations on the watch store and on a naive model of it
@@ -33,6 +34,8 @@ mod harness;
 mod interleavings;
 #[cfg(all(not(shuttle), feature = "k8s"))]
 mod kubelet_scenarios;
+#[cfg(not(shuttle))]
+mod last_known;
 #[cfg(not(shuttle))]
 mod model;
 #[cfg(all(not(shuttle), feature = "k8s"))]

@@ -5,8 +5,8 @@ use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceSink, Object,
-    ObjectKey, Read, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, Strategy, StrategyStore, WatchOptions,
-    WatchStore,
+    ObjectKey, Read, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, Strategy, StrategyOptions,
+    StrategyStore, WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -358,8 +358,9 @@ impl World<Adapting> {
 
 impl World<Chosen> {
     /// A store of a strategy, in which nothing is registered; the clock stands at 0.
-    pub(crate) fn of_strategy(strategy: Strategy) -> Self {
-        let options = AutoOptions::default().with_watch(WatchOptions::default().with_max_idle(MAX_IDLE));
+    pub(crate) fn of_strategy(strategy: Strategy, options: StrategyOptions<Doc>) -> Self {
+        let auto = AutoOptions::default().with_watch(WatchOptions::default().with_max_idle(MAX_IDLE));
+        let options = options.with_auto(auto);
         let ttl = Duration::from_mins(1);
         Self::new(|source, clock| StrategyStore::new(strategy, source.clone(), source, clock, DefaultTtl, ttl, options))
     }

@@ -152,9 +152,9 @@ fn fetches_for_a_new_reference_to_a_cached_object_are_counted_and_no_others() {
     world.get("a", "y", thing("1", 0));
     assert_eq!(counted(&world), 3);
     // What was forgotten was so for no pod's sake.
-    world.larder.store().forget("a", "x");
+    world.larder.store().forget("a", "x").run();
     assert_eq!(world.get("a", "x", thing("1", 0)), object("1", 0, confirmed(2 * i128::from(TTL), Source::LiveRead)));
-    world.larder.store().forget("a", "nobody's");
+    world.larder.store().forget("a", "nobody's").run();
     assert_eq!((counted(&world), world.larder.references("a", "nobody's")), (3, 0));
 }
 
@@ -182,7 +182,7 @@ fn what_is_held_is_told_without_asking_anybody() {
     // An absence is asked for again at every read.
     world.get("a", "x", Err(Failure::NotFound));
     assert_eq!(held(&world, "x"), Some((None, stale(60, Source::LiveRead, 60, StaleReason::Expired))));
-    world.larder.store().forget("a", "x");
+    world.larder.store().forget("a", "x").run();
     assert_eq!((held(&world, "x"), world.server.fetches().len()), (None, 3));
 }
 
@@ -827,8 +827,9 @@ impl Store for Counting {
         Some(Held::new(None, confirmed(1, Source::Watch)))
     }
 
-    fn forget(&self, namespace: &str, name: &str) {
+    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
         self.count(namespace, name, "forgotten", 1);
+        Effects::none()
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
@@ -854,7 +855,7 @@ async fn a_shared_store_is_a_store_and_is_told_which_pod_refers() {
     assert_eq!(counts()[3..], ["b/w/u: -1", "b/z/u: 1"]);
     assert!(pods.get_object("a", "x").await.unwrap_err().is_not_registered());
     assert_eq!((Store::references(&store, "a", "x"), Store::snapshot(&store).len()), (7, 1));
-    Store::forget(&store, "b", "y");
+    Store::forget(&store, "b", "y").run();
     assert_eq!(counts()[4], "b/y/forgotten: 1");
     assert!(Store::held(&store, "a", "x").is_some_and(|held| held.object.is_none()));
 }

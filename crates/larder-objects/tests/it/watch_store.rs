@@ -80,19 +80,19 @@ fn what_is_held_is_told_without_asking_anybody_and_an_absence_until_it_is_in_dou
     assert_eq!(held(&world), None);
     world.source.sink().replace(None, ReadKind::Consistent);
     assert_eq!(held(&world), Some((None, true)));
-    world.store.forget("ns", "name");
+    world.store.forget("ns", "name").run();
     assert_eq!(held(&world), None);
     world.source.sink().set(doc(1));
-    world.store.forget("ns", "name");
+    world.store.forget("ns", "name").run();
     assert_eq!(held(&world), Some((Some("1".to_owned()), false)));
-    world.store.forget("ns", "nobody's");
+    world.store.forget("ns", "nobody's").run();
     assert!(world.source.reads().is_empty());
     // The next read asks.
     world.source.answer_at_once(Some(Ok(doc(2))));
     assert_eq!((world.get("name").fresh(), world.get("name").fresh()), (2, 2));
     assert_eq!(world.source.reads(), [ReadKind::Consistent]);
     // So it does of what reads find without a lock.
-    world.store.forget("ns", "name");
+    world.store.forget("ns", "name").run();
     world.source.answer_at_once(Some(Ok(doc(3))));
     assert_eq!(world.get("name").fresh(), 3);
 }
