@@ -19,8 +19,6 @@ pub enum Source {
     ApiServerCache,
     /// A watch.
     Watch,
-    /// What was kept on disk.
-    Disk,
     /// A manifest file of this node.
     Manifest,
     /// The container runtime.
@@ -33,7 +31,6 @@ impl fmt::Display for Source {
             Self::LiveRead => "live read",
             Self::ApiServerCache => "API server cache",
             Self::Watch => "watch",
-            Self::Disk => "disk",
             Self::Manifest => "manifest",
             Self::Runtime => "runtime",
         })
@@ -218,7 +215,6 @@ mod tests {
             (Source::LiveRead, "live read"),
             (Source::ApiServerCache, "API server cache"),
             (Source::Watch, "watch"),
-            (Source::Disk, "disk"),
             (Source::Manifest, "manifest"),
             (Source::Runtime, "runtime"),
         ];

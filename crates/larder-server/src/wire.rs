@@ -24,7 +24,7 @@ pub struct Freshness {
     /// How long ago that was, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<f64>,
-    /// By what: `live-read`, `api-server-cache`, `watch`, `disk`, `manifest` or `runtime`.
+    /// By what: `live-read`, `api-server-cache`, `watch`, `manifest` or `runtime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What is left of its TTL in seconds, negative when that has passed; none where it has no TTL.
@@ -59,7 +59,6 @@ pub(crate) fn source_name(source: Source) -> &'static str {
         Source::LiveRead => "live-read",
         Source::ApiServerCache => "api-server-cache",
         Source::Watch => "watch",
-        Source::Disk => "disk",
         Source::Manifest => "manifest",
         Source::Runtime => "runtime",
     }
