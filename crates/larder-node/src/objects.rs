@@ -29,9 +29,9 @@ use crate::strategy::Strategy;
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{
-    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, LastKnownOptions, ObjectKey, ObjectTtl, Outcome,
-    PodIdentity, PodObjects, Read, Reference, References, Source, StaleReason, Store as _, StrategyOptions,
-    StrategyStore, Ttl, WentBack,
+    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectTtl, Outcome, PodIdentity,
+    PodObjects, Read, Reference, References, Source, StaleReason, Store as _, StrategyOptions, StrategyStore, Ttl,
+    WentBack,
 };
 use larder_resource::{Kind, KubeObject, ObjectKind};
 use parking_lot::Mutex;
@@ -187,12 +187,11 @@ where
             error: PhantomData,
         };
         let policy = parts.policy;
-        let went_back = policy.accept_older_versions.then(|| went_back(parts.kind, Arc::clone(&parts.metrics)));
-        let last_known = LastKnownOptions::default().with_keep(policy.keep_last_known).with_went_back(went_back);
-        let options = StrategyOptions::default()
-            .with_auto(parts.watch)
-            .with_negative_entries(policy.serve_absences)
-            .with_last_known(last_known);
+        let mut options = StrategyOptions::default();
+        options.auto = parts.watch;
+        options.negative_entries = policy.serve_absences;
+        options.keep_last_known = policy.keep_last_known;
+        options.went_back = policy.accept_older_versions.then(|| went_back(parts.kind, Arc::clone(&parts.metrics)));
         let (clock, ttl) = (parts.clock.clone(), parts.ttl);
         let store = ObjectStore::new(parts.strategy, fetch, reflect, clock, ttl, default_ttl, options);
         Self {

@@ -9,7 +9,7 @@
 //! - **Last known**: an object that was read once is [held](Store::held), stale, until its last reference goes; also after a
 //!   new reference. A read whose own fetch fails is answered with it.
 //! - **Honest absence**: an absence is last known until a new reference puts it in doubt; nothing is held then.
-//! - **Restored**: where [`LastKnownOptions::went_back`] is set, a source that answers with a lower version than the store
+//! - **Restored**: where there is somebody to tell of it ([`WentBack`]), a source that answers with a lower version than the store
 //!   holds is asked once more, consistently, and its word counts: its etcd was restored from a backup.
 //! - **Off, it is not there**: without both, reads are answered as by the store alone, and nothing is held.
 //!
@@ -39,55 +39,11 @@ use std::sync::Arc;
 /// replaced it.
 pub type WentBack<O> = Arc<dyn Fn(&ObjectKey, &O, &O) + Send + Sync>;
 
-/// What a [`LastKnown`] does. All of it is off by default.
-///
-/// ```
-/// use larder_objects::LastKnownOptions;
-/// let options = LastKnownOptions::<()>::default().with_keep(true);
-/// assert!(options.keep && options.went_back.is_none());
-/// ```
-#[non_exhaustive]
-pub struct LastKnownOptions<O> {
-    /// Whether what was read last is kept, and served where the source fails.
-    pub keep: bool,
-    /// Has a source that answers with a lower version asked once more, and believed; called when it was.
-    pub went_back: Option<WentBack<O>>,
-}
-
-impl<O> LastKnownOptions<O> {
-    /// Sets [`keep`](Self::keep).
-    #[must_use]
-    pub fn with_keep(mut self, keep: bool) -> Self {
-        self.keep = keep;
-        self
-    }
-
-    /// Sets [`went_back`](Self::went_back).
-    #[must_use]
-    pub fn with_went_back(mut self, went_back: Option<WentBack<O>>) -> Self {
-        self.went_back = went_back;
-        self
-    }
-}
-
-impl<O> Default for LastKnownOptions<O> {
-    fn default() -> Self {
-        Self { keep: false, went_back: None }
-    }
-}
-
-impl<O> fmt::Debug for LastKnownOptions<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let went_back = self.went_back.is_some();
-        f.debug_struct("LastKnownOptions").field("keep", &self.keep).field("went_back", &went_back).finish()
-    }
-}
-
 /// A store that keeps what another one reads and does not keep, or drops.
 ///
 /// ```
 /// use larder_clock::{Timestamp, VirtualClock};
-/// use larder_objects::{DirectStore, LastKnown, LastKnownOptions, Outcome, Store, fetch_fn};
+/// use larder_objects::{DirectStore, LastKnown, Outcome, Store, fetch_fn};
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// # struct Secret;
@@ -118,7 +74,7 @@ impl<O> fmt::Debug for LastKnownOptions<O> {
 /// let server = fetch_fn(|_, _| async { if IS_AWAY.load(Relaxed) { Err(Unavailable) } else { Ok(Arc::new(Secret)) } });
 /// let clock = VirtualClock::new(Timestamp::ZERO);
 /// let direct = DirectStore::new(server, clock.clone());
-/// let store = LastKnown::new(direct, clock, LastKnownOptions::default().with_keep(true));
+/// let store = LastKnown::new(direct, clock, true, None);
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// store.add_references("shop", &["db"], "0b5c").run();
 /// assert!(store.get("shop", "db").await.unwrap().freshness.is_fresh());
@@ -130,15 +86,18 @@ impl<O> fmt::Debug for LastKnownOptions<O> {
 pub struct LastKnown<S: Store, C> {
     store: S,
     clock: C,
-    options: LastKnownOptions<S::Object>,
+    /// Whether anything is kept.
+    keep: bool,
+    went_back: Option<WentBack<S::Object>>,
     /// What the store holds nothing of. Looked up and never walked through.
     kept: Mutex<HashMap<ObjectKey, Held<S::Object>>>,
 }
 
 impl<S: Store, C: Clock> LastKnown<S, C> {
-    /// Nothing is known yet. `clock` is the store's.
-    pub fn new(store: S, clock: C, options: LastKnownOptions<S::Object>) -> Self {
-        Self { store, clock, options, kept: Mutex::new(HashMap::new()) }
+    /// Nothing is known yet. `clock` is the store's; `keep` says whether the last known is kept and served, and
+    /// `went_back`, if there is one, has lower versions believed.
+    pub fn new(store: S, clock: C, keep: bool, went_back: Option<WentBack<S::Object>>) -> Self {
+        Self { store, clock, keep, went_back, kept: Mutex::new(HashMap::new()) }
     }
 
     /// The store behind.
@@ -156,7 +115,7 @@ impl<S: Store, C: Clock> LastKnown<S, C> {
         let mut displaced = Vec::new();
         // Held meanwhile, so that what a fetch brings just now is either seen here or taken in after.
         let mut kept = self.kept.lock();
-        for name in names.iter().filter(|_| self.options.keep) {
+        for name in names.iter().filter(|_| self.keep) {
             let key = ObjectKey::new(namespace, name);
             let before = kept.remove(&key);
             let held = self.store.held(namespace, name).or_else(|| before.clone());
@@ -239,13 +198,13 @@ impl<S: Store, C: Clock> Store for LastKnown<S, C> {
             return result;
         }
         let key = ObjectKey::new(namespace, name);
-        if let Some(went_back) = &self.options.went_back {
+        if let Some(went_back) = &self.went_back {
             result = match result {
                 Ok(read) if is_older(&read) => self.ask_again(&key, read, went_back).await,
                 other => other,
             };
         }
-        if !self.options.keep {
+        if !self.keep {
             return result;
         }
         match result {
@@ -274,7 +233,7 @@ impl<S: Store, C: Clock> Store for LastKnown<S, C> {
     }
 
     fn held(&self, namespace: &str, name: &str) -> Option<Held<S::Object>> {
-        if !self.options.keep {
+        if !self.keep {
             return None;
         }
         let held = self.store.held(namespace, name);
@@ -309,6 +268,6 @@ fn drop_later<'s, T: 's>(displaced: Vec<T>) -> Effects<'s> {
 
 impl<S: Store, C> fmt::Debug for LastKnown<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LastKnown").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("LastKnown").field("keep", &self.keep).finish_non_exhaustive()
     }
 }

@@ -116,7 +116,7 @@ pub use effects::Effects;
 pub use error::GetError;
 pub use freshness::{FreshState, Freshness, Source, StaleReason};
 pub use key::ObjectKey;
-pub use last_known::{LastKnown, LastKnownOptions, WentBack};
+pub use last_known::{LastKnown, WentBack};
 pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use read::{Held, Outcome, Read};

@@ -1,8 +1,8 @@
 //! A store whose strategy is chosen at run time, with what an owner may want beyond the exact strategies.
 
 use crate::{
-    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, LastKnownOptions, ObjectStatus,
-    ObjectTtl, Read, ReflectNamespace, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, ObjectStatus, ObjectTtl, Read,
+    ReflectNamespace, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
 };
 use larder_clock::Clock;
 use std::fmt;
@@ -11,47 +11,26 @@ use std::fmt;
 ///
 /// ```
 /// use larder_objects::StrategyOptions;
-/// let options = StrategyOptions::<()>::default();
-/// assert!(!options.negative_entries && !options.last_known.keep);
+/// let mut options = StrategyOptions::<()>::default();
+/// assert!(!options.negative_entries && options.went_back.is_none());
+/// options.keep_last_known = true;
 /// ```
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct StrategyOptions<O> {
     /// How watches are kept, and how [`Strategy::Auto`] chooses.
     pub auto: AutoOptions,
     /// With [`Strategy::Ttl`]: [`TtlStore::with_negative_entries`].
     pub negative_entries: bool,
-    /// With [`Strategy::Direct`] and [`Strategy::Ttl`], whose stores do not keep what is last known by themselves.
-    pub last_known: LastKnownOptions<O>,
+    /// With [`Strategy::Direct`] and [`Strategy::Ttl`], whose stores do not do that by themselves: [`LastKnown`] keeps what
+    /// was read last.
+    pub keep_last_known: bool,
+    /// With these two: who is told that a lower version was believed. `None`: it is not.
+    pub went_back: Option<WentBack<O>>,
 }
 
 impl<O> Default for StrategyOptions<O> {
     fn default() -> Self {
-        let (auto, last_known) = (AutoOptions::default(), LastKnownOptions::default());
-        Self { auto, negative_entries: false, last_known }
-    }
-}
-
-impl<O> StrategyOptions<O> {
-    /// Sets [`auto`](Self::auto).
-    #[must_use]
-    pub fn with_auto(mut self, auto: AutoOptions) -> Self {
-        self.auto = auto;
-        self
-    }
-
-    /// Sets [`negative_entries`](Self::negative_entries).
-    #[must_use]
-    pub fn with_negative_entries(mut self, on: bool) -> Self {
-        self.negative_entries = on;
-        self
-    }
-
-    /// Sets [`last_known`](Self::last_known).
-    #[must_use]
-    pub fn with_last_known(mut self, last_known: LastKnownOptions<O>) -> Self {
-        self.last_known = last_known;
-        self
+        Self { auto: AutoOptions::default(), negative_entries: false, keep_last_known: false, went_back: None }
     }
 }
 
@@ -164,12 +143,14 @@ where
         default_ttl: impl Into<ObjectTtl>,
         options: StrategyOptions<F::Object>,
     ) -> Self {
-        let StrategyOptions { auto, negative_entries, last_known } = options;
+        let StrategyOptions { auto, negative_entries, keep_last_known: keep, went_back } = options;
         match strategy {
-            Strategy::Direct => Self::Direct(LastKnown::new(DirectStore::new(fetch, clock.clone()), clock, last_known)),
+            Strategy::Direct => {
+                Self::Direct(LastKnown::new(DirectStore::new(fetch, clock.clone()), clock, keep, went_back))
+            }
             Strategy::Ttl => {
                 let store = TtlStore::new(fetch, clock.clone(), ttl, default_ttl);
-                Self::Ttl(LastKnown::new(store.with_negative_entries(negative_entries), clock, last_known))
+                Self::Ttl(LastKnown::new(store.with_negative_entries(negative_entries), clock, keep, went_back))
             }
             Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflect, clock, auto.watch)),
             Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflect, clock, ttl, default_ttl, auto)),

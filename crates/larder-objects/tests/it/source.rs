@@ -358,9 +358,8 @@ impl World<Adapting> {
 
 impl World<Chosen> {
     /// A store of a strategy, in which nothing is registered; the clock stands at 0.
-    pub(crate) fn of_strategy(strategy: Strategy, options: StrategyOptions<Doc>) -> Self {
-        let auto = AutoOptions::default().with_watch(WatchOptions::default().with_max_idle(MAX_IDLE));
-        let options = options.with_auto(auto);
+    pub(crate) fn of_strategy(strategy: Strategy, mut options: StrategyOptions<Doc>) -> Self {
+        options.auto.watch.max_idle = MAX_IDLE;
         let ttl = Duration::from_mins(1);
         Self::new(|source, clock| StrategyStore::new(strategy, source.clone(), source, clock, DefaultTtl, ttl, options))
     }
