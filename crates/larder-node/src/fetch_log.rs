@@ -10,6 +10,7 @@
 //!
 //! One, held for a lookup or a change, never over an `.await`.
 
+use crate::metrics::ObjectMetrics;
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectNamespace, Source};
 use larder_resource::KubeObject;
@@ -251,18 +252,12 @@ impl State {
     }
 }
 
-/// What is told of each fetch that ended: for metrics.
-pub(crate) trait FetchObserver: Send + Sync + 'static {
-    /// A fetch ended after `took`, as `result` says: `ok`, `not_found` or the class of the error.
-    fn fetched(&self, read: ReadKind, result: &'static str, took: Duration);
-}
-
-/// Fetches, and keeps the log.
+/// Fetches, counts, and keeps the log.
 pub(crate) struct Logged<F, C> {
     pub(crate) fetch: F,
     pub(crate) clock: C,
     pub(crate) log: Arc<FetchLog>,
-    pub(crate) observer: Arc<dyn FetchObserver>,
+    pub(crate) metrics: Arc<ObjectMetrics>,
 }
 
 impl<F, C> Fetch for Logged<F, C>
@@ -280,7 +275,7 @@ where
     ) -> impl Future<Output = Result<Arc<KubeObject>, F::Error>> + Send + 'static {
         let fetch = self.fetch.fetch(key, read);
         let (key, clock, log) = (key.clone(), self.clock.clone(), Arc::clone(&self.log));
-        let observer = Arc::clone(&self.observer);
+        let metrics = Arc::clone(&self.metrics);
         async move {
             let began = clock.now();
             let result = fetch.await;
@@ -289,15 +284,15 @@ where
             match &result {
                 Ok(_) => {
                     log.answered(&key, at);
-                    observer.fetched(read, "ok", took);
+                    metrics.fetched(read, "ok", took);
                 }
                 Err(error) if error.is_not_found() => {
                     log.answered(&key, at);
-                    observer.fetched(read, "not_found", took);
+                    metrics.fetched(read, "not_found", took);
                 }
                 Err(error) => {
                     log.failed(&key, at, error);
-                    observer.fetched(read, error.class(), took);
+                    metrics.fetched(read, error.class(), took);
                 }
             }
             result

@@ -9,7 +9,6 @@ pub(crate) use runtime::{Observers, RuntimeMetrics};
 
 use crate::answer::Answer;
 use crate::error::ReadError;
-use crate::fetch_log::FetchObserver;
 use larder_clock::Timestamp;
 use larder_objects::{Outcome, ReadKind, Source};
 use larder_pleg::PlegObserver;
@@ -155,10 +154,9 @@ impl ObjectMetrics {
     pub(crate) fn version_went_back(&self) {
         self.all.went_back.get_or_create(&KindLabel { kind: self.kind }).inc();
     }
-}
 
-impl FetchObserver for ObjectMetrics {
-    fn fetched(&self, read: ReadKind, result: &'static str, took: Duration) {
+    /// A fetch ended after `took`, as `result` says: `ok`, `not_found` or the class of the error.
+    pub(crate) fn fetched(&self, read: ReadKind, result: &'static str, took: Duration) {
         let read = match read {
             ReadKind::Consistent => "consistent",
             ReadKind::ApiServerCache => "cached",

@@ -3,9 +3,8 @@
 use crate::answer::Answer;
 use crate::config::{Cluster, Config, RuntimeEndpoint};
 use crate::error::{ReadError, StartError, singular};
-use crate::fetch_log::Backoff;
 use crate::metrics::Metrics;
-use crate::objects::{NodeTtl, ObjectCache, ObjectList, ObjectPolicy, Parts};
+use crate::objects::{NodeTtl, ObjectCache, ObjectList, Parts};
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError, Wanted};
 use crate::source::{ObjectReflect, ObjectSource};
@@ -115,15 +114,7 @@ impl Node {
                 ttl: NodeTtl(Arc::new(sources.node.clone())),
                 default_ttl: sources.default_ttl,
                 source: sources.source,
-                policy: ObjectPolicy {
-                    keep_last_known: config.policy.keep_last_known,
-                    serve_absences: config.policy.serve_absences,
-                    accept_older_versions: config.policy.accept_older_versions,
-                    backoff: Backoff {
-                        initial: config.policy.fetch_backoff_initial,
-                        max: config.policy.fetch_backoff_max,
-                    },
-                },
+                policy: config.policy.clone(),
                 token: tasks.token.clone(),
                 tasks: tasks.fleeting.clone(),
                 metrics: Arc::new(metrics.of(kind)),

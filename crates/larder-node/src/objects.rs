@@ -21,8 +21,9 @@
 //! That of the [`FetchLog`], never over an `.await`; `holds` before those of [`PodObjects`] and of the store.
 
 use crate::answer::Answer;
+use crate::config::Policy;
 use crate::error::{ReadError, singular};
-use crate::fetch_log::{Backoff, Failure, FetchLog, FetchObserver, Logged, SourceFetch, SourceReflect};
+use crate::fetch_log::{Backoff, Failure, FetchLog, Logged, SourceFetch, SourceReflect};
 use crate::metrics::ObjectMetrics;
 use crate::reflect_log::LoggedReflect;
 use crate::strategy::Strategy;
@@ -90,15 +91,6 @@ fn mounted(kind: ObjectKind, pod: &Pod) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The policies, each of [`Policy`](crate::Policy).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObjectPolicy {
-    pub(crate) keep_last_known: bool,
-    pub(crate) serve_absences: bool,
-    pub(crate) accept_older_versions: bool,
-    pub(crate) backoff: Backoff,
-}
-
 /// The TTL that the node's annotation sets, whatever the node's source is.
 #[derive(Clone)]
 pub(crate) struct NodeTtl(pub(crate) Arc<dyn Ttl>);
@@ -149,7 +141,7 @@ pub(crate) struct Parts<F, R, C> {
     pub(crate) default_ttl: Duration,
     /// What answers say that they come from, where that is not the API server.
     pub(crate) source: Option<Source>,
-    pub(crate) policy: ObjectPolicy,
+    pub(crate) policy: Policy,
     /// Ends the fetches that go on after their readers' deadline.
     pub(crate) token: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -175,9 +167,15 @@ where
     C: Clock + Clone,
 {
     pub(crate) fn new(parts: Parts<F, R, C>) -> Self {
-        let log = Arc::new(FetchLog::new(parts.policy.backoff));
-        let observer: Arc<dyn FetchObserver> = Arc::clone(&parts.metrics) as _;
-        let fetch = Logged { fetch: parts.fetch, clock: parts.clock.clone(), log: Arc::clone(&log), observer };
+        let policy = parts.policy;
+        let backoff = Backoff { initial: policy.fetch_backoff_initial, max: policy.fetch_backoff_max };
+        let log = Arc::new(FetchLog::new(backoff));
+        let fetch = Logged {
+            fetch: parts.fetch,
+            clock: parts.clock.clone(),
+            log: Arc::clone(&log),
+            metrics: Arc::clone(&parts.metrics),
+        };
         let default_ttl = ObjectTtl::from(parts.default_ttl);
         let reflect = LoggedReflect {
             kind: parts.kind,
@@ -186,7 +184,6 @@ where
             log: Arc::clone(&log),
             error: PhantomData,
         };
-        let policy = parts.policy;
         let mut options = StrategyOptions::default();
         options.auto = parts.watch;
         options.negative_entries = policy.serve_absences;

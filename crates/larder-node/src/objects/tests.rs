@@ -14,7 +14,7 @@ mod strategies;
 
 const TTL: Duration = Duration::from_mins(1);
 const DEADLINE: Duration = Duration::from_secs(10);
-const BACKOFF: Backoff = Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(8) };
+const LONGEST_BACKOFF: Duration = Duration::from_secs(8);
 
 /// What the server answers with.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,16 +181,26 @@ fn identity(uid: &str) -> PodIdentity<'_> {
     PodIdentity { namespace: "shop", name: uid, uid }
 }
 
-const POLICY: ObjectPolicy =
-    ObjectPolicy { keep_last_known: true, serve_absences: true, accept_older_versions: true, backoff: BACKOFF };
+const POLICY: Policy = Policy {
+    keep_last_known: true,
+    fetch_on_reference: true,
+    serve_absences: true,
+    first_read_as_new_as_pod: true,
+    hold_immutable: true,
+    watch_namespaces: true,
+    release_ended_pods: true,
+    fetch_backoff_initial: Duration::from_secs(1),
+    fetch_backoff_max: LONGEST_BACKOFF,
+    accept_older_versions: true,
+};
 
 type Cache = Arc<ObjectCache<FetchFrom, ReflectFrom, TokioClock>>;
 
-fn cache_with(server: &Arc<Server>, policy: ObjectPolicy) -> Cache {
+fn cache_with(server: &Arc<Server>, policy: Policy) -> Cache {
     cache_of(Strategy::Ttl, server, policy)
 }
 
-fn cache_of(strategy: Strategy, server: &Arc<Server>, policy: ObjectPolicy) -> Cache {
+fn cache_of(strategy: Strategy, server: &Arc<Server>, policy: Policy) -> Cache {
     cache_from(None, strategy, TTL, server, policy)
 }
 
@@ -199,7 +209,7 @@ fn cache_from(
     strategy: Strategy,
     default_ttl: Duration,
     server: &Arc<Server>,
-    policy: ObjectPolicy,
+    policy: Policy,
 ) -> Cache {
     Arc::new(ObjectCache::new(Parts {
         kind: ObjectKind::Secret,
@@ -220,7 +230,7 @@ fn cache_from(
 }
 
 /// A cache with a pod `web` that refers to `db`, which was read once.
-async fn with_db_read(policy: ObjectPolicy) -> (Arc<Server>, Cache) {
+async fn with_db_read(policy: Policy) -> (Arc<Server>, Cache) {
     let server = Server::new();
     server.set("db", Says::Object { version: 7 });
     let cache = cache_with(&server, policy);
@@ -274,7 +284,7 @@ async fn last_known_survives_a_new_reference_while_its_fetch_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn without_that_policy_nothing_is_known_after_a_new_reference() {
-    let (server, cache) = with_db_read(ObjectPolicy { keep_last_known: false, ..POLICY }).await;
+    let (server, cache) = with_db_read(Policy { keep_last_known: false, ..POLICY }).await;
     server.set("db", Says::Fails("unavailable"));
     cache.register_pod(&pod("web-2", &["db"]));
     let error = cache.read("shop", "db", DEADLINE).await.unwrap_err();
@@ -326,8 +336,7 @@ async fn an_object_that_fails_is_left_alone_for_longer_and_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_backoff_every_read_asks_as_in_kubelet() {
-    let none = Backoff { initial: Duration::ZERO, max: Duration::ZERO };
-    let (server, cache) = with_db_read(ObjectPolicy { backoff: none, ..POLICY }).await;
+    let (server, cache) = with_db_read(Policy { fetch_backoff_initial: Duration::ZERO, ..POLICY }).await;
     advance(TTL).await;
     server.set("db", Says::Fails("broken"));
     for _ in 0..3 {
@@ -351,7 +360,7 @@ async fn a_new_reference_asks_at_once_whatever_the_backoff() {
 #[tokio::test(start_paused = true)]
 async fn an_absence_is_last_known_only_until_a_new_reference_puts_it_in_doubt() {
     let server = Server::new();
-    let cache = cache_with(&server, ObjectPolicy { serve_absences: false, ..POLICY });
+    let cache = cache_with(&server, Policy { serve_absences: false, ..POLICY });
     cache.register_pod(&pod("web", &["db"]));
     assert!(cache.read("shop", "db", DEADLINE).await.unwrap_err().is_not_found());
     server.set("db", Says::Fails("unavailable"));
@@ -377,7 +386,7 @@ async fn a_version_that_went_back_is_taken() {
 
 #[tokio::test(start_paused = true)]
 async fn without_that_policy_the_higher_version_stays() {
-    let (server, cache) = with_db_read(ObjectPolicy { accept_older_versions: false, ..POLICY }).await;
+    let (server, cache) = with_db_read(Policy { accept_older_versions: false, ..POLICY }).await;
     advance(TTL).await;
     server.set("db", Says::Object { version: 3 });
     let answer = cache.read("shop", "db", DEADLINE).await.unwrap();

@@ -1,9 +1,9 @@
 //! Pods that come, change, end and go, between a source of pods and the caches.
 
 use super::*;
-use crate::fetch_log::Backoff;
+use crate::config::Policy;
 use crate::metrics::Metrics;
-use crate::objects::{NodeTtl, ObjectPolicy, Parts};
+use crate::objects::{NodeTtl, Parts};
 use crate::strategy::Strategy;
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{AutoOptions, DefaultTtl, Source};
@@ -37,12 +37,7 @@ fn follow(release_ended: bool) -> Followed {
             ttl: NodeTtl(Arc::new(DefaultTtl)),
             default_ttl: Duration::ZERO,
             source: None,
-            policy: ObjectPolicy {
-                keep_last_known: true,
-                serve_absences: true,
-                accept_older_versions: true,
-                backoff: Backoff { initial: Duration::ZERO, max: Duration::ZERO },
-            },
+            policy: Policy { fetch_backoff_initial: Duration::ZERO, ..Policy::default() },
             token: CancellationToken::new(),
             tasks: TaskTracker::new(),
             metrics: Arc::new(metrics.of(kind)),

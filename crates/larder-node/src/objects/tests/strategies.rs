@@ -77,7 +77,7 @@ async fn an_absence_is_an_answer_until_its_ttl_or_a_new_reference() {
 #[tokio::test(start_paused = true)]
 async fn without_that_policy_an_absence_is_asked_for_at_every_read() {
     let server = Server::new();
-    let cache = cache_with(&server, ObjectPolicy { serve_absences: false, ..POLICY });
+    let cache = cache_with(&server, Policy { serve_absences: false, ..POLICY });
     cache.register_pod(&pod("web", &["db"]));
     for fetches in 1..4 {
         assert!(cache.read("shop", "db", DEADLINE).await.unwrap_err().is_not_found());
@@ -143,7 +143,7 @@ async fn a_new_pods_first_read_is_not_from_before_it() {
     }
     assert_eq!(server.fetches(), 1, "left alone after the failure");
     server.set("db", Says::Object { version: 8 });
-    advance(BACKOFF.max).await;
+    advance(LONGEST_BACKOFF).await;
     let fresh = cache.read("shop", "db", DEADLINE).await.unwrap();
     assert_eq!((version(&fresh), fresh.freshness.is_fresh()), ("8", true));
     assert_eq!(cache.new_reference_fetches(), Some(2));
