@@ -24,7 +24,7 @@ use crate::{
     WatchOptions, WatchStats,
 };
 use copy::{Known, Moment, Stamp};
-use foldhash::fast::RandomState;
+use foldhash::fast::SeedableRandomState;
 use item::{Item, Link, Watch};
 use larder_clock::{Clock, Timestamp};
 use namespaces::Namespace;
@@ -62,7 +62,7 @@ pub(crate) struct Copies<F: Fetch, R: Reflect<Object = F::Object, Error = F::Err
     options: WatchOptions,
     /// What times in atomics count from.
     base: Timestamp,
-    hasher: RandomState,
+    hasher: SeedableRandomState,
     shards: Box<[Mutex<ShardOf<F, R>>]>,
     published: SharedMap<Record<F::Object>>,
     counts: Counts,
@@ -72,12 +72,12 @@ type ShardOf<F, R> = Shard<<F as Fetch>::Object, <F as Fetch>::Error, <R as Refl
 type AfterOf<'m, F, R> = After<'m, <F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
 
 /// Objects by their keys; in boxes, for a table has room for up to twice as many as are in it.
-type Items<O, E, H> = HashMap<ObjectKey, Box<Item<O, E, H>>, RandomState>;
+type Items<O, E, H> = HashMap<ObjectKey, Box<Item<O, E, H>>, SeedableRandomState>;
 
 /// The objects of some namespaces.
 struct Shard<O, E, H> {
     items: Items<O, E, H>,
-    namespaces: HashMap<Box<str>, Namespace<E, H>, RandomState>,
+    namespaces: HashMap<Box<str>, Namespace<E, H>, SeedableRandomState>,
     stamp: Stamp,
 }
 
@@ -170,10 +170,11 @@ where
     P: Rules,
 {
     pub(crate) fn new(fetch: F, reflect: R, clock: C, rules: P, options: WatchOptions) -> Arc<Self> {
+        let seed = options.hash_seed;
         let shard = |_| {
             Mutex::new(Shard {
-                items: HashMap::with_hasher(RandomState::default()),
-                namespaces: HashMap::with_hasher(RandomState::default()),
+                items: HashMap::with_hasher(seed.state()),
+                namespaces: HashMap::with_hasher(seed.state()),
                 stamp: 0,
             })
         };
@@ -185,7 +186,7 @@ where
             clock,
             rules,
             options,
-            hasher: RandomState::default(),
+            hasher: seed.state(),
             shards: (0..SHARDS).map(shard).collect(),
             published: SharedMap::new(),
             counts: Counts::default(),
@@ -475,7 +476,7 @@ type LinkOf<F, R> = Link<<F as Fetch>::Error, <R as Reflect>::Reflector>;
 /// The reflector that keeps an object.
 fn link_of<'l, E, H>(
     watch: &'l Watch<E, H>,
-    namespaces: &'l HashMap<Box<str>, Namespace<E, H>, RandomState>,
+    namespaces: &'l HashMap<Box<str>, Namespace<E, H>, SeedableRandomState>,
     namespace: &str,
 ) -> Option<&'l Link<E, H>> {
     match watch {

@@ -29,7 +29,7 @@ use crate::{
     Outcome, Read, ReadKind, Store,
 };
 use larder_clock::Clock;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,13 +73,13 @@ use std::sync::Arc;
 pub struct DirectStore<F, C> {
     fetch: F,
     clock: C,
-    references: Mutex<HashMap<ObjectKey, usize>>,
+    references: Mutex<BTreeMap<ObjectKey, usize>>,
 }
 
 impl<F: Fetch, C: Clock> DirectStore<F, C> {
     /// An empty store.
     pub fn new(fetch: F, clock: C) -> Self {
-        Self { fetch, clock, references: Mutex::new(HashMap::new()) }
+        Self { fetch, clock, references: Mutex::new(BTreeMap::new()) }
     }
 
     /// Where the store fetches from.

@@ -23,8 +23,8 @@ mod record;
 
 use crate::key::hash_parts;
 use crate::sync::Mutex;
-use crate::{Effects, GetError, PodIdentity, Read, Reference, References, Store};
-use foldhash::fast::RandomState;
+use crate::{Effects, GetError, HashSeed, PodIdentity, Read, Reference, References, Store};
+use foldhash::fast::SeedableRandomState;
 use hashbrown::HashTable;
 use record::{Record, References as Registered};
 use std::fmt;
@@ -95,15 +95,20 @@ const SHARD_SHIFT: u32 = 40;
 pub struct PodObjects<S, R> {
     store: S,
     references: R,
-    hasher: RandomState,
+    hasher: SeedableRandomState,
     shards: Box<[Mutex<HashTable<Record>>]>,
 }
 
 impl<S: Store, R> PodObjects<S, R> {
     /// No pod is registered. `references` finds the objects that a pod refers to.
     pub fn new(store: S, references: R) -> Self {
+        Self::with_hash_seed(store, references, HashSeed::default())
+    }
+
+    /// As [`new`](Self::new), with hash tables that are seeded with that.
+    pub fn with_hash_seed(store: S, references: R, seed: HashSeed) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect();
-        Self { store, references, hasher: RandomState::default(), shards }
+        Self { store, references, hasher: seed.state(), shards }
     }
 
     /// The store behind.

@@ -44,19 +44,6 @@ impl Strategy {
             Self::Auto => "auto",
         }
     }
-
-    /// Whether its store watches, and keeps what a watch delivered.
-    ///
-    /// ```
-    /// use larder_objects::Strategy;
-    /// assert!(Strategy::Watch.watches() && !Strategy::Ttl.watches());
-    /// ```
-    pub const fn watches(self) -> bool {
-        match self {
-            Self::Direct | Self::Ttl => false,
-            Self::Watch | Self::Auto => true,
-        }
-    }
 }
 
 impl fmt::Display for Strategy {

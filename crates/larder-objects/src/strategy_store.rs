@@ -17,7 +17,7 @@ use std::fmt;
 /// ```
 #[non_exhaustive]
 pub struct StrategyOptions<O> {
-    /// How watches are kept, and how [`Strategy::Auto`] chooses.
+    /// How watches are kept, and how [`Strategy::Auto`] chooses. Its hash seed counts for every strategy.
     pub auto: AutoOptions,
     /// With [`Strategy::Ttl`]: [`TtlStore::with_negative_entries`].
     pub negative_entries: bool,
@@ -149,8 +149,10 @@ where
                 Self::Direct(LastKnown::new(DirectStore::new(fetch, clock.clone()), clock, keep, went_back))
             }
             Strategy::Ttl => {
-                let store = TtlStore::new(fetch, clock.clone(), ttl, default_ttl);
-                Self::Ttl(LastKnown::new(store.with_negative_entries(negative_entries), clock, keep, went_back))
+                let store = TtlStore::new(fetch, clock.clone(), ttl, default_ttl)
+                    .with_hash_seed(auto.watch.hash_seed)
+                    .with_negative_entries(negative_entries);
+                Self::Ttl(LastKnown::new(store, clock, keep, went_back))
             }
             Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflect, clock, auto.watch)),
             Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflect, clock, ttl, default_ttl, auto)),

@@ -49,7 +49,9 @@ mod reader;
 mod registry;
 
 use crate::ttl::StoreTtl;
-use crate::{Effects, Fetch, Freshness, GetError, Held, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl};
+use crate::{
+    Effects, Fetch, Freshness, GetError, HashSeed, Held, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl,
+};
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
 use reader::Get;
@@ -77,7 +79,7 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     /// See the [crate's documentation](crate) for an example.
     pub fn new(fetch: F, clock: C, ttl: T, default_ttl: impl Into<ObjectTtl>) -> Self {
         let ttl = StoreTtl::new(ttl, default_ttl.into());
-        let (registry, new_reference_fetches) = (Registry::new(), AtomicU64::new(0));
+        let (registry, new_reference_fetches) = (Registry::new(HashSeed::default()), AtomicU64::new(0));
         Self { fetch, clock, ttl, negative_entries: false, registry, new_reference_fetches }
     }
 
@@ -86,6 +88,13 @@ impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
     #[must_use]
     pub fn with_negative_entries(mut self, on: bool) -> Self {
         self.negative_entries = on;
+        self
+    }
+
+    /// Has the store's hash tables seeded with that. To be called before anything is referenced.
+    #[must_use]
+    pub fn with_hash_seed(mut self, seed: HashSeed) -> Self {
+        self.registry = Registry::new(seed);
         self
     }
 

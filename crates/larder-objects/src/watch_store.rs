@@ -42,7 +42,7 @@
 //! - Taking back a reference that a pod does not have changes nothing.
 
 use crate::copies::{Copies, Rules};
-use crate::{Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read, Reflect, Store};
+use crate::{Effects, Fetch, GetError, HashSeed, Held, ObjectStatus, ObjectTtl, Read, Reflect, Store};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
@@ -73,6 +73,8 @@ pub struct WatchOptions {
     /// Whether a new reference to an object that is kept already makes the next read at least as new, by a consistent
     /// read: true. The kubelet's watch strategy does without, and starts new pods with what its watch has not yet brought.
     pub first_read_at_least_as_new: bool,
+    /// What the store's hash tables are seeded with: at random by default.
+    pub hash_seed: HashSeed,
 }
 
 impl Default for WatchOptions {
@@ -82,6 +84,7 @@ impl Default for WatchOptions {
             min_idle: Duration::from_mins(1),
             hold_immutable: true,
             first_read_at_least_as_new: true,
+            hash_seed: HashSeed::default(),
         }
     }
 }
@@ -112,6 +115,13 @@ impl WatchOptions {
     #[must_use]
     pub const fn with_first_read_at_least_as_new(mut self, first_read_at_least_as_new: bool) -> Self {
         self.first_read_at_least_as_new = first_read_at_least_as_new;
+        self
+    }
+
+    /// Sets [`hash_seed`](Self::hash_seed).
+    #[must_use]
+    pub const fn with_hash_seed(mut self, hash_seed: HashSeed) -> Self {
+        self.hash_seed = hash_seed;
         self
     }
 }

@@ -5,11 +5,11 @@ use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count};
 use crate::{
     Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, resource_version_order,
 };
-use foldhash::fast::RandomState;
+use foldhash::fast::{RandomState, SeedableRandomState};
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
 use larder_clock::{Clock, Timestamp};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -41,7 +41,7 @@ enum Plan<E, H> {
     /// Each object is kept by itself; not considered again before then, unless so many are referenced.
     Apart { until: Timestamp, or_at: usize },
     /// One reflector keeps them all.
-    Together { link: Link<E, H>, names: HashSet<Box<str>, RandomState> },
+    Together { link: Link<E, H>, names: Names },
 }
 
 impl<E, H> Namespace<E, H> {
@@ -62,7 +62,7 @@ impl<E, H> Namespace<E, H> {
     }
 
     /// One more object of the namespace is referenced. Whether the namespace's watch has it.
-    pub(super) fn take_in(namespaces: &mut HashMap<Box<str>, Self, RandomState>, namespace: &str) -> bool {
+    pub(super) fn take_in(namespaces: &mut HashMap<Box<str>, Self, SeedableRandomState>, namespace: &str) -> bool {
         if let Some(found) = namespaces.get_mut(namespace) {
             found.referenced += 1;
             return found.is_watched();
@@ -75,7 +75,7 @@ impl<E, H> Namespace<E, H> {
 
     /// One object less; with the last one, the watch ends.
     pub(super) fn let_go<O>(
-        namespaces: &mut HashMap<Box<str>, Self, RandomState>,
+        namespaces: &mut HashMap<Box<str>, Self, SeedableRandomState>,
         namespace: &str,
         after: &mut After<O, E, H>,
     ) {
@@ -199,6 +199,7 @@ where
     }
 }
 
+/// Never walked through.
 type Names = HashSet<Box<str>, RandomState>;
 
 /// The reflector of a namespace, the names that it knows, and the objects of the shard.
@@ -266,7 +267,7 @@ where
                 NamespaceEvent::Replace(objects, read) => {
                     let began = (read == ReadKind::Consistent).then_some(link.listed);
                     *names = objects.iter().map(|(name, _)| name.as_str().into()).collect();
-                    let mut by_name = HashMap::new();
+                    let mut by_name = BTreeMap::new();
                     for (name, object) in objects {
                         after.objects.extend(by_name.insert(name, object));
                     }

@@ -7,8 +7,8 @@ use crate::effects::Panics;
 use crate::key::hash_parts;
 use crate::shared_map::{Changes, SharedMap, View};
 use crate::sync::{Mutex, MutexGuard};
-use crate::{Effects, Object, ObjectKey};
-use foldhash::fast::{FoldHasher, RandomState};
+use crate::{Effects, HashSeed, Object, ObjectKey};
+use foldhash::fast::{FoldHasher, SeedableRandomState};
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const SHARDS: u64 = 2;
 
 /// The referenced objects of a store.
 pub(super) struct Registry<O, E> {
-    hasher: RandomState,
+    hasher: SeedableRandomState,
     shards: Box<[Mutex<Shard<O, E>>]>,
     /// The objects of current generations, for reads. That of an object is changed only with its shard locked.
     published: SharedMap<Published<O>>,
@@ -71,9 +71,9 @@ impl<'m, O, E> Displaced<'m, O, E> {
 }
 
 impl<O: Object, E: 'static> Registry<O, E> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(seed: HashSeed) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::new(HashTable::new())).collect();
-        Self { hasher: RandomState::default(), shards, published: SharedMap::new() }
+        Self { hasher: seed.state(), shards, published: SharedMap::new() }
     }
 
     /// The objects as they were last confirmed in their current generations.

@@ -1,7 +1,7 @@
 //! A store whose strategy is chosen at run time does as the store of that strategy.
 
 use crate::source::{World, doc};
-use larder_objects::{Kept, Source, Store, Strategy, StrategyOptions};
+use larder_objects::{HashSeed, Kept, ObjectKey, Source, Store, Strategy, StrategyOptions};
 
 #[test]
 fn each_strategy_keeps_objects_as_its_store_does() {
@@ -15,7 +15,7 @@ fn each_strategy_keeps_objects_as_its_store_does() {
     assert_eq!(table.map(|row| row.0), Strategy::ALL);
     for (strategy, kept, source, held, new_reference_fetches, watching) in table {
         let mut world = World::of_strategy(strategy, StrategyOptions::default());
-        assert_eq!((world.store.strategy(), strategy.watches()), (strategy, watching > 0));
+        assert_eq!(world.store.strategy(), strategy);
         world.store.add_references("ns", &["name"], "pod").run();
         world.store.set_mounted("ns", "name");
         world.source.answer_at_once(Some(Ok(doc(1))));
@@ -49,5 +49,23 @@ fn each_strategy_keeps_objects_as_its_store_does() {
         assert!(world.store.snapshot().is_empty());
         let printed = format!("{:?}", world.store);
         assert!(printed.ends_with(" .. }") && !printed.contains("name"), "{printed}");
+    }
+}
+
+#[test]
+fn objects_are_walked_through_in_an_order_that_a_seed_gives_again() {
+    let order = |strategy, seed| -> Vec<ObjectKey> {
+        let mut options = StrategyOptions::default();
+        options.auto.watch.hash_seed = HashSeed::fixed(seed);
+        let world = World::of_strategy(strategy, options);
+        for namespace in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            world.store.add_references(namespace, &["1", "2", "3", "4", "5", "6", "7", "8"], "pod").run();
+        }
+        world.store.snapshot().into_iter().map(|status| status.key).collect()
+    };
+    for strategy in Strategy::ALL {
+        assert_eq!(order(strategy, 1), order(strategy, 1), "{strategy}");
+        // The direct store has no table.
+        assert_eq!(order(strategy, 1) == order(strategy, 2), strategy == Strategy::Direct, "{strategy}");
     }
 }

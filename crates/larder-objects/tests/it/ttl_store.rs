@@ -6,7 +6,7 @@ use futures_util::future::join;
 use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
-    DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, Held, Kept, Object, ObjectKey, ObjectState,
+    DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, HashSeed, Held, Kept, Object, ObjectKey, ObjectState,
     ObjectStatus, ObjectTtl, Outcome, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl,
     TtlStore, fetch_fn,
 };
@@ -874,6 +874,19 @@ fn names(world: &World, name: &str, uid: &str) -> Vec<(String, bool)> {
     let pod = PodIdentity { namespace: "a", name, uid };
     world.larder.for_each_reference(pod, |it| all.push((it.name.to_owned(), it.optional)));
     all
+}
+
+#[test]
+fn pods_are_walked_through_in_an_order_that_a_seed_gives_again() {
+    let order = |seed| {
+        let pods = PodObjects::with_hash_seed(Counting::default(), PodRefs, HashSeed::fixed(seed));
+        (0..64).for_each(|at| pods.register_pod(&pod(&at.to_string(), "u", &[])));
+        let mut all = Vec::new();
+        pods.for_each_pod(|pod| all.push(pod.name.to_owned()));
+        all
+    };
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
 }
 
 #[test]
