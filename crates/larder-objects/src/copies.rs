@@ -20,7 +20,7 @@ use crate::fetched::Fetched;
 use crate::shared_map::{Changes, SharedMap};
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Reflect, ReflectorSink,
+    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink,
     WatchOptions, WatchStats,
 };
 use copy::{Known, Moment, Stamp};
@@ -328,6 +328,21 @@ where
                 after.published.remove(&key);
             }
         })
+    }
+
+    pub(crate) fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
+        let (key, Read { object, freshness, .. }) = (ObjectKey::new(namespace, name), before);
+        self.change(namespace, |shard, after| {
+            let moment = self.moment(shard);
+            match shard.items.get_mut(&key) {
+                Some(item) if !item.copy.is_known() => {
+                    // The first list or fetch since the object is referenced will do.
+                    let moment = Moment { stamp: item.born, ..moment };
+                    item.copy.restore(object, freshness.confirmed_at, freshness.source, moment);
+                }
+                _ => after.objects.push(object),
+            }
+        });
     }
 
     pub(crate) fn references(&self, namespace: &str, name: &str) -> usize {

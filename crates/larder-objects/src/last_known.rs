@@ -105,6 +105,16 @@ impl<S: Store, C: Clock> LastKnown<S, C> {
         &self.store
     }
 
+    /// Hands in what was known of an object before this store was there, as [`WatchStore::restore`](crate::WatchStore::restore)
+    /// says. Without effect, too, where nothing is kept.
+    pub fn restore(&self, namespace: &str, name: &str, before: Read<S::Object>) {
+        // Dropped after the lock is released.
+        let Read { object, freshness, .. } = before;
+        if self.keep && self.held(namespace, name).is_none() {
+            drop(self.take_in(ObjectKey::new(namespace, name), Some(&object), freshness));
+        }
+    }
+
     /// Has the store drop what it holds of objects, and keeps that: an object, but not an absence.
     fn keep_dropped<'s>(
         &'s self,

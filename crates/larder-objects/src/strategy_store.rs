@@ -198,6 +198,11 @@ where
         }
     }
 
+    /// Hands in what was known of an object before this store was there, as [`WatchStore::restore`] says.
+    pub fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
+        each!(self, store => store.restore(namespace, name, before));
+    }
+
     /// Says that an object is mounted, and so read once a sync period, to the store that [makes use of
     /// it](AutoStore::set_mounted).
     pub fn set_mounted(&self, namespace: &str, name: &str) {

@@ -261,6 +261,13 @@ where
         self.copies.stats().watching
     }
 
+    /// Hands in what was known of an object before this store was there, as from a disk: it is held, stale and with its age,
+    /// until the source says something. It syncs nothing: a read waits for the source as before. Without effect on an object
+    /// that is not referenced, or of which something is known.
+    pub fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
+        self.copies.restore(namespace, name, before);
+    }
+
     /// What the store has done, and holds.
     pub fn stats(&self) -> WatchStats {
         self.copies.stats()

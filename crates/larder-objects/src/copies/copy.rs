@@ -163,6 +163,12 @@ impl<O: Object> Copy<O> {
         if self.is_doubtful() || self.object().is_none() { ReadKind::Consistent } else { ReadKind::ApiServerCache }
     }
 
+    /// What was known before anything was told: whatever a source says next counts.
+    pub(super) fn restore(&mut self, object: Arc<O>, at: Timestamp, source: Source, moment: Moment) {
+        (self.known, self.at, self.source) = (Known::Object(object), at, source);
+        self.doubt(moment);
+    }
+
     /// From now on, only what is as new as this moment will do.
     pub(super) fn doubt(&mut self, moment: Moment) {
         if !self.is_doubtful() {
