@@ -28,7 +28,7 @@
 //!
 //! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
 
-use crate::copies::{Copies, Rules};
+use crate::object_cache::{ObjectCache, Rules};
 use crate::ttl::StoreTtl;
 use crate::{
     Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read, ReflectNamespace, Store, Ttl, WatchOptions,
@@ -162,7 +162,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// # });
 /// ```
 pub struct AutoStore<F: Fetch, R: ReflectNamespace<Object = F::Object, Error = F::Error>, C, T> {
-    copies: Arc<Copies<F, R, C, ByTtl<T>>>,
+    cache: Arc<ObjectCache<F, R, C, ByTtl<T>>>,
 }
 
 impl<F, R, C, T> AutoStore<F, R, C, T>
@@ -183,40 +183,40 @@ where
     ) -> Self {
         let AutoOptions { watch, namespaces_from } = options;
         let rules = ByTtl { ttl: StoreTtl::new(ttl, default_ttl.into()), namespaces_from };
-        Self { copies: Copies::new(fetch, reflect, clock, rules, watch) }
+        Self { cache: ObjectCache::new(fetch, reflect, clock, rules, watch) }
     }
 
     /// Where the store fetches from.
     pub fn fetcher(&self) -> &F {
-        &self.copies.fetch
+        &self.cache.fetch
     }
 
     /// What starts the store's reflectors.
     pub fn reflect(&self) -> &R {
-        &self.copies.reflect
+        &self.cache.reflect
     }
 
     /// Says that an object is mounted, and so read once a sync period: it is watched from its first read on, which saves
     /// the first fetch. Counts until the last reference to the object is gone; without effect on one that has none.
     pub fn set_mounted(&self, namespace: &str, name: &str) {
-        self.copies.set_mounted(namespace, name);
+        self.cache.set_mounted(namespace, name);
     }
 
     /// Ends the watches that are not worth it any more (rules 2 and 3). Whoever owns the store calls this once a minute.
     pub fn stop_idle(&self) {
-        self.copies.stop_idle();
+        self.cache.stop_idle();
     }
 
     /// Hands in what was known of an object before this store was there, as from a disk: it is held, stale and with its age,
     /// until the source says something. It syncs nothing: a read waits for the source as before. Without effect on an object
     /// that is not referenced, or of which something is known.
     pub fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
-        self.copies.restore(namespace, name, before);
+        self.cache.restore(namespace, name, before);
     }
 
     /// What the store has done, and holds.
     pub fn stats(&self) -> WatchStats {
-        self.copies.stats()
+        self.cache.stats()
     }
 }
 
@@ -231,37 +231,37 @@ where
     type Error = F::Error;
 
     fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.copies.add_references(namespace, names, uid)
+        self.cache.add_references(namespace, names, uid)
     }
 
     fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.copies.delete_references(namespace, names, uid)
+        self.cache.delete_references(namespace, names, uid)
     }
 
     async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {
-        if let Some(answer) = self.copies.get_published(namespace, name) {
+        if let Some(answer) = self.cache.get_published(namespace, name) {
             return answer;
         }
-        if let Some(considering) = self.copies.consider(namespace) {
+        if let Some(considering) = self.cache.consider(namespace) {
             considering.await;
         }
-        self.copies.get(namespace, name).await
+        self.cache.get(namespace, name).await
     }
 
     fn references(&self, namespace: &str, name: &str) -> usize {
-        self.copies.references(namespace, name)
+        self.cache.references(namespace, name)
     }
 
     fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
-        self.copies.held(namespace, name)
+        self.cache.held(namespace, name)
     }
 
     fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
-        self.copies.forget(namespace, name)
+        self.cache.forget(namespace, name)
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
-        self.copies.snapshot()
+        self.cache.snapshot()
     }
 }
 

@@ -86,7 +86,6 @@
 //! ```
 
 mod auto_store;
-mod copies;
 mod direct_store;
 mod effects;
 mod error;
@@ -96,11 +95,12 @@ mod hash_seed;
 mod key;
 mod last_known;
 mod object;
+mod object_cache;
 mod order;
 mod pod_objects;
 mod read;
 pub mod references;
-mod reflect;
+mod reflector;
 mod shared_map;
 mod store;
 mod strategy;
@@ -123,7 +123,7 @@ pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use read::{Held, Outcome, Read};
 pub use references::{PodIdentity, Reference, References};
-pub use reflect::{NamespaceEvent, NamespaceSink, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink};
+pub use reflector::{NamespaceEvent, NamespaceSink, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink};
 pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use strategy_store::{StrategyOptions, StrategyStore};

@@ -103,7 +103,7 @@ pub trait FetchError: std::error::Error + Send + Sync + 'static {
     fn class(&self) -> &'static str;
 }
 
-/// Reads one object from where the truth is.
+/// Reads one object from its source.
 ///
 /// ```
 /// use larder_objects::{Fetch, FetchError, Object, ObjectKey, ReadKind, Source};

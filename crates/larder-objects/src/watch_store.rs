@@ -41,7 +41,7 @@
 //! - A held immutable object is looked at again when a new pod refers to it.
 //! - Taking back a reference that a pod does not have changes nothing.
 
-use crate::copies::{Copies, Rules};
+use crate::object_cache::{ObjectCache, Rules};
 use crate::{Effects, Fetch, GetError, HashSeed, Held, ObjectStatus, ObjectTtl, Read, Reflect, Store};
 use larder_clock::Clock;
 use std::fmt;
@@ -226,7 +226,7 @@ impl Rules for WatchAll {
 /// # });
 /// ```
 pub struct WatchStore<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C> {
-    copies: Arc<Copies<F, R, C, WatchAll>>,
+    cache: Arc<ObjectCache<F, R, C, WatchAll>>,
 }
 
 impl<F, R, C> WatchStore<F, R, C>
@@ -237,40 +237,40 @@ where
 {
     /// An empty store.
     pub fn new(fetch: F, reflect: R, clock: C, options: WatchOptions) -> Self {
-        Self { copies: Copies::new(fetch, reflect, clock, WatchAll, options) }
+        Self { cache: ObjectCache::new(fetch, reflect, clock, WatchAll, options) }
     }
 
     /// Where the store fetches from.
     pub fn fetcher(&self) -> &F {
-        &self.copies.fetch
+        &self.cache.fetch
     }
 
     /// What starts the store's reflectors.
     pub fn reflect(&self) -> &R {
-        &self.copies.reflect
+        &self.cache.reflect
     }
 
     /// Stops the watches of objects that nobody has read for [`WatchOptions::max_idle`], but for those that have not
     /// synced yet. Whoever owns the store calls this once a minute.
     pub fn stop_idle(&self) {
-        self.copies.stop_idle();
+        self.cache.stop_idle();
     }
 
     /// The number of reflectors that run.
     pub fn watching(&self) -> usize {
-        self.copies.stats().watching
+        self.cache.stats().watching
     }
 
     /// Hands in what was known of an object before this store was there, as from a disk: it is held, stale and with its age,
     /// until the source says something. It syncs nothing: a read waits for the source as before. Without effect on an object
     /// that is not referenced, or of which something is known.
     pub fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
-        self.copies.restore(namespace, name, before);
+        self.cache.restore(namespace, name, before);
     }
 
     /// What the store has done, and holds.
     pub fn stats(&self) -> WatchStats {
-        self.copies.stats()
+        self.cache.stats()
     }
 }
 
@@ -284,11 +284,11 @@ where
     type Error = F::Error;
 
     fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.copies.add_references(namespace, names, uid)
+        self.cache.add_references(namespace, names, uid)
     }
 
     fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.copies.delete_references(namespace, names, uid)
+        self.cache.delete_references(namespace, names, uid)
     }
 
     fn get(
@@ -296,23 +296,23 @@ where
         namespace: &str,
         name: &str,
     ) -> impl Future<Output = Result<Read<Self::Object>, GetError<Self::Error>>> + Send {
-        self.copies.get(namespace, name)
+        self.cache.get(namespace, name)
     }
 
     fn references(&self, namespace: &str, name: &str) -> usize {
-        self.copies.references(namespace, name)
+        self.cache.references(namespace, name)
     }
 
     fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
-        self.copies.held(namespace, name)
+        self.cache.held(namespace, name)
     }
 
     fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
-        self.copies.forget(namespace, name)
+        self.cache.forget(namespace, name)
     }
 
     fn snapshot(&self) -> Vec<ObjectStatus> {
-        self.copies.snapshot()
+        self.cache.snapshot()
     }
 }
 

@@ -14,7 +14,7 @@
 //! - [`auto_store`]: what the adaptive store promises
 //! - [`strategy_store`]: a store whose strategy is chosen at run time
 //! - [`watch_model`]: random operations on the watch store and on a naive model of it
-//! - [`truth`]: both stores that watch, against a simulated API server whose history is known
+//! - [`server_history`]: both stores that watch, against a simulated API server whose history is known
 //! - [`callbacks`]: foreign code that calls the store back, or panics
 //! - [`pod_references`]: each way that a pod refers to an object
 //! - [`stress`]: the lock-free map under many schedules of real threads
@@ -43,6 +43,8 @@ mod pod_references;
 #[cfg(not(shuttle))]
 mod readers;
 #[cfg(not(shuttle))]
+mod server_history;
+#[cfg(not(shuttle))]
 mod source;
 #[cfg(not(shuttle))]
 mod state_machine;
@@ -52,8 +54,6 @@ mod strategy_store;
 mod stress;
 #[cfg(not(shuttle))]
 mod threads;
-#[cfg(not(shuttle))]
-mod truth;
 #[cfg(not(shuttle))]
 mod ttl_store;
 #[cfg(not(shuttle))]

@@ -1,13 +1,13 @@
 //! What reflectors tell.
 
-use super::copy::Copy;
 use super::item::{Link, Pulse, Watch, before};
-use super::{After, AfterOf, Copies, ItemOf, Rules, Shard, count};
+use super::observed::Observed;
+use super::{After, AfterOf, ItemOf, ObjectCache, Rules, Shard, count};
 use crate::{Fetch, ObjectKey, ReadKind, Reflect, ReflectorEvent, resource_version_order};
 use larder_clock::{Clock, Timestamp};
 use std::time::Duration;
 
-impl<F, R, C, P> Copies<F, R, C, P>
+impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
     R: Reflect<Object = F::Object, Error = F::Error>,
@@ -44,7 +44,7 @@ where
                 return;
             }
             let Some(event) = event.take() else { return };
-            let copy = &mut item.copy;
+            let observed = &mut item.observed;
             match event {
                 ReflectorEvent::Listing => {
                     link.listed = moment.stamp;
@@ -52,32 +52,32 @@ where
                 }
                 ReflectorEvent::Replace(object, read) => {
                     let began = (read == ReadKind::Consistent).then_some(link.listed);
-                    after.objects.extend(copy.replace(object, began, moment));
+                    after.objects.extend(observed.replace(object, began, moment));
                     if self.options.first_read_at_least_as_new {
-                        copy.doubt_before(item.born, moment);
+                        observed.doubt_before(item.born, moment);
                     }
                     link.synced = true;
                     link.recover(after);
                 }
                 ReflectorEvent::Set(object) => {
-                    after.objects.extend(copy.set(Some(object), moment));
+                    after.objects.extend(observed.set(Some(object), moment));
                     link.recover(after);
                 }
                 ReflectorEvent::Delete => {
-                    after.objects.extend(copy.set(None, moment));
+                    after.objects.extend(observed.set(None, moment));
                     link.recover(after);
                 }
-                ReflectorEvent::Confirm(ago) => confirm(copy, link, (base, before(moment.at, ago)), after),
+                ReflectorEvent::Confirm(ago) => confirm(observed, link, (base, before(moment.at, ago)), after),
                 ReflectorEvent::Bookmark { version } => {
                     // One that resumed has nothing new to tell; one that has told nothing at all cannot confirm it.
-                    link.synced |= copy.is_known();
-                    copy.reached(resource_version_order(&version));
-                    confirm(copy, link, (base, moment.at), after);
+                    link.synced |= observed.is_known();
+                    observed.reached(resource_version_order(&version));
+                    confirm(observed, link, (base, moment.at), after);
                 }
                 ReflectorEvent::Failed(error) => link.fail(error, moment.at, after),
                 ReflectorEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    copy.went_back(moment);
+                    observed.went_back(moment);
                 }
             }
             self.told(key, item, after);
@@ -89,13 +89,13 @@ where
         after.wakers.extend(item.wake_all());
         let item = &*item;
         let Watch::Own(link) = &item.watch else { return };
-        link.show(item.copy.is_ahead());
+        link.show(item.observed.is_ahead());
         self.publish(key, item, Some(link), after);
     }
 }
 
 fn confirm<O: crate::Object, E, H>(
-    copy: &mut Copy<O>,
+    observed: &mut Observed<O>,
     link: &mut Link<E, H>,
     (base, at): (Timestamp, Timestamp),
     after: &mut After<O, E, H>,
@@ -104,6 +104,6 @@ fn confirm<O: crate::Object, E, H>(
     if link.synced {
         link.recover(after);
         link.pulse.beat(base, at);
-        copy.pulse(at);
+        observed.pulse(at);
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// An object that is nothing but its version and its UID.
-pub(in crate::copies) struct Doc(String, &'static str);
+pub(in crate::object_cache) struct Doc(String, &'static str);
 
 impl Object for Doc {
     fn resource_version(&self) -> &str {
@@ -20,7 +20,7 @@ impl Object for Doc {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::copies) enum Failure {
+pub(in crate::object_cache) enum Failure {
     #[error("not found")]
     NotFound,
     #[error("unavailable")]
@@ -37,7 +37,7 @@ impl crate::FetchError for Failure {
     }
 }
 
-pub(in crate::copies) fn doc(version: u64) -> Arc<Doc> {
+pub(in crate::object_cache) fn doc(version: u64) -> Arc<Doc> {
     of_uid(version, "u")
 }
 
@@ -49,12 +49,12 @@ fn version(doc: &Arc<Doc>) -> u64 {
     order::version(&**doc)
 }
 
-pub(in crate::copies) fn at(nanos: i128) -> Timestamp {
+pub(in crate::object_cache) fn at(nanos: i128) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
 /// Stamps and times are the same numbers here.
-pub(in crate::copies) fn moment(stamp: Stamp) -> Moment {
+pub(in crate::object_cache) fn moment(stamp: Stamp) -> Moment {
     Moment { stamp, at: at(stamp.into()) }
 }
 
@@ -64,39 +64,39 @@ const CACHE: (ReadKind, Source) = (ReadKind::ApiServerCache, Source::ApiServerCa
 /// What is held, whether a fetch is ahead, whether it is doubtful, and when and by what it was confirmed.
 type State = (Option<u64>, bool, bool, Timestamp, Source);
 
-fn state(copy: &Copy<Doc>) -> State {
-    assert!(copy.is_known());
-    (copy.object().map(version), copy.is_ahead(), copy.is_doubtful(), copy.at(), copy.source())
+fn state(observed: &Observed<Doc>) -> State {
+    assert!(observed.is_known());
+    (observed.object().map(version), observed.is_ahead(), observed.is_doubtful(), observed.at(), observed.source())
 }
 
 /// A consistent fetch from 4 to 5 has brought that.
-fn ahead(held: Option<u64>) -> Copy<Doc> {
-    let mut copy = Copy::new();
-    let (settled, _) = copy.fetched(held.map(doc).ok_or(Failure::NotFound), LIVE, 4, moment(5));
+fn ahead(held: Option<u64>) -> Observed<Doc> {
+    let mut observed = Observed::new();
+    let (settled, _) = observed.fetched(held.map(doc).ok_or(Failure::NotFound), LIVE, 4, moment(5));
     assert!(matches!(settled, Settled::Done { went_back: false, at: 5 }));
-    assert_eq!(state(&copy), (held, true, false, at(5), Source::LiveRead));
-    copy
+    assert_eq!(state(&observed), (held, true, false, at(5), Source::LiveRead));
+    observed
 }
 
 /// A reflector has brought that at that moment.
-fn reflected(held: Option<u64>, changed: Stamp) -> Copy<Doc> {
-    let mut copy = Copy::new();
-    copy.set(held.map(doc), moment(changed));
-    assert_eq!(state(&copy), (held, false, false, at(changed.into()), Source::Watch));
-    copy
+fn reflected(held: Option<u64>, changed: Stamp) -> Observed<Doc> {
+    let mut observed = Observed::new();
+    observed.set(held.map(doc), moment(changed));
+    assert_eq!(state(&observed), (held, false, false, at(changed.into()), Source::Watch));
+    observed
 }
 
 #[test]
 fn nothing_is_known_at_first_and_after_all_is_forgotten() {
-    let mut copy = Copy::<Doc>::new();
-    assert!(!copy.is_known() && copy.object().is_none() && copy.clear().is_none());
-    assert!(copy.next_read() == ReadKind::Consistent);
-    copy.set(Some(doc(1)), moment(1));
-    assert!(copy.is_known() && copy.next_read() == ReadKind::ApiServerCache);
-    assert_eq!(copy.clear().as_ref().map(version), Some(1));
-    assert!(!copy.is_known() && copy.object().is_none());
-    copy.set(None, moment(2));
-    assert!(copy.is_known() && copy.next_read() == ReadKind::Consistent);
+    let mut observed = Observed::<Doc>::new();
+    assert!(!observed.is_known() && observed.object().is_none() && observed.clear().is_none());
+    assert!(observed.next_read() == ReadKind::Consistent);
+    observed.set(Some(doc(1)), moment(1));
+    assert!(observed.is_known() && observed.next_read() == ReadKind::ApiServerCache);
+    assert_eq!(observed.clear().as_ref().map(version), Some(1));
+    assert!(!observed.is_known() && observed.object().is_none());
+    observed.set(None, moment(2));
+    assert!(observed.is_known() && observed.next_read() == ReadKind::Consistent);
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn a_list_from_before_a_fetch_ended_is_weighed_against_it() {
         (Some(5), Some(6), true, false),
     ];
     for (held, new, taken, doubted) in table {
-        let mut copy = ahead(held);
-        let out = copy.replace(new.map(doc), Some(4), moment(9));
+        let mut observed = ahead(held);
+        let out = observed.replace(new.map(doc), Some(4), moment(9));
         assert_eq!(out.as_ref().map(version), if taken { held } else { new }, "{held:?} {new:?}");
         let expected = if taken {
             // One absence is like another: what the watch tells after it may be from before the fetch.
@@ -120,14 +120,14 @@ fn a_list_from_before_a_fetch_ended_is_weighed_against_it() {
         } else {
             (held, true, doubted, at(5), Source::LiveRead)
         };
-        assert_eq!(state(&copy), expected, "{held:?} {new:?}");
+        assert_eq!(state(&observed), expected, "{held:?} {new:?}");
 
         // One that began later is believed, as is one with no fetch to compare it with.
         let later = [(ahead(held), 6), (ahead(held), 7), (reflected(held, 5), 4)];
-        for (mut copy, listed) in later {
-            let out = copy.replace(new.map(doc), Some(listed), moment(9));
+        for (mut observed, listed) in later {
+            let out = observed.replace(new.map(doc), Some(listed), moment(9));
             assert_eq!(out.as_ref().map(version), held);
-            assert_eq!(state(&copy), (new, false, false, at(9), Source::Watch), "{held:?} {new:?} {listed}");
+            assert_eq!(state(&observed), (new, false, false, at(9), Source::Watch), "{held:?} {new:?} {listed}");
         }
     }
 }
@@ -135,10 +135,10 @@ fn a_list_from_before_a_fetch_ended_is_weighed_against_it() {
 #[test]
 fn a_list_clears_doubts_from_before_it_began() {
     for (listed, doubtful) in [(6, true), (7, false), (8, false)] {
-        let mut copy = reflected(Some(1), 5);
-        copy.doubt(moment(7));
-        copy.replace(Some(doc(1)), Some(listed), moment(9));
-        assert_eq!(copy.is_doubtful(), doubtful, "{listed}");
+        let mut observed = reflected(Some(1), 5);
+        observed.doubt(moment(7));
+        observed.replace(Some(doc(1)), Some(listed), moment(9));
+        assert_eq!(observed.is_doubtful(), doubtful, "{listed}");
     }
 }
 
@@ -153,15 +153,15 @@ fn an_event_of_a_watch_that_may_be_behind_a_fetch_is_weighed_against_it() {
         (Some(5), Some(6), true, false),
     ];
     for (held, new, taken, doubted) in table {
-        let mut copy = ahead(held);
-        let out = copy.set(new.map(doc), moment(9));
+        let mut observed = ahead(held);
+        let out = observed.set(new.map(doc), moment(9));
         assert_eq!(out.as_ref().map(version), if taken { held } else { new }, "{held:?} {new:?}");
         let expected = if taken {
             (new, false, doubted, at(9), Source::Watch)
         } else {
             (held, true, doubted, at(5), Source::LiveRead)
         };
-        assert_eq!(state(&copy), expected, "{held:?} {new:?}");
+        assert_eq!(state(&observed), expected, "{held:?} {new:?}");
 
         let mut caught_up = ahead(held);
         caught_up.reached(5);
@@ -170,9 +170,9 @@ fn an_event_of_a_watch_that_may_be_behind_a_fetch_is_weighed_against_it() {
             assert!(caught_up.is_ahead());
             caught_up.went_back(moment(6));
         }
-        for mut copy in [caught_up, reflected(held, 5)] {
-            copy.set(new.map(doc), moment(9));
-            assert_eq!(state(&copy), (new, false, false, at(9), Source::Watch), "{held:?} {new:?}");
+        for mut observed in [caught_up, reflected(held, 5)] {
+            observed.set(new.map(doc), moment(9));
+            assert_eq!(state(&observed), (new, false, false, at(9), Source::Watch), "{held:?} {new:?}");
         }
     }
 }
@@ -228,9 +228,9 @@ fn a_fetch_is_weighed_against_what_a_reflector_told_meanwhile() {
     for (told, held, brought, read, did, doubt) in table {
         for &changed in told {
             let case = format!("{changed} {held:?} {brought:?} {read:?}");
-            let mut copy = reflected(held, changed);
-            copy.doubt(moment(3));
-            let (settled, out) = copy.fetched(brought.map(doc).ok_or(Failure::NotFound), read, 5, moment(9));
+            let mut observed = reflected(held, changed);
+            observed.doubt(moment(3));
+            let (settled, out) = observed.fetched(brought.map(doc).ok_or(Failure::NotFound), read, 5, moment(9));
             let is_as_expected = match did {
                 Take | Confirm => matches!(settled, Settled::Done { went_back: false, at: 9 }),
                 TakeBack => matches!(settled, Settled::Done { went_back: true, at: 9 }),
@@ -249,44 +249,44 @@ fn a_fetch_is_weighed_against_what_a_reflector_told_meanwhile() {
                 Older | Again => (at(changed.into()), Source::Watch),
                 Take | TakeBack | Confirm => (at(9), read.1),
             };
-            assert_eq!(state(&copy), (object, ahead, doubt.is_some(), confirmed, source), "{case}");
-            assert_eq!(copy.is_doubtful().then_some(copy.doubted()), doubt, "{case}");
+            assert_eq!(state(&observed), (object, ahead, doubt.is_some(), confirmed, source), "{case}");
+            assert_eq!(observed.is_doubtful().then_some(observed.doubted()), doubt, "{case}");
         }
     }
 }
 
 #[test]
 fn a_fetch_that_fails_changes_nothing() {
-    let mut copy = reflected(Some(1), 2);
-    let (settled, out) = copy.fetched(Err(Failure::Unavailable), LIVE, 5, moment(9));
+    let mut observed = reflected(Some(1), 2);
+    let (settled, out) = observed.fetched(Err(Failure::Unavailable), LIVE, 5, moment(9));
     assert!(matches!(settled, Settled::Failed(_)) && out.is_none());
-    assert_eq!(state(&copy), (Some(1), false, false, at(2), Source::Watch));
+    assert_eq!(state(&observed), (Some(1), false, false, at(2), Source::Watch));
 }
 
 #[test]
 fn a_doubt_counts_from_its_first_cause_and_lasts_until_all_are_cleared() {
-    let mut copy = reflected(Some(1), 2);
-    copy.doubt(moment(3));
-    copy.doubt(moment(6));
-    assert_eq!((copy.doubted(), copy.doubted_at()), (6, at(3)));
+    let mut observed = reflected(Some(1), 2);
+    observed.doubt(moment(3));
+    observed.doubt(moment(6));
+    assert_eq!((observed.doubted(), observed.doubted_at()), (6, at(3)));
     let mut fetch = |began| {
-        let _ = copy.fetched(Ok::<_, Failure>(doc(1)), LIVE, began, moment(began + 1));
-        copy.is_doubtful()
+        let _ = observed.fetched(Ok::<_, Failure>(doc(1)), LIVE, began, moment(began + 1));
+        observed.is_doubtful()
     };
     assert!(fetch(4) && !fetch(7));
-    copy.doubt(moment(9));
-    assert_eq!((copy.doubted(), copy.doubted_at()), (9, at(9)));
+    observed.doubt(moment(9));
+    assert_eq!((observed.doubted(), observed.doubted_at()), (9, at(9)));
 }
 
 #[test]
 fn a_pulse_confirms_what_is_known_if_it_is_later() {
-    let mut copy = Copy::<Doc>::new();
-    copy.pulse(at(9));
-    assert_eq!((copy.is_known(), copy.at()), (false, Timestamp::ZERO));
+    let mut observed = Observed::<Doc>::new();
+    observed.pulse(at(9));
+    assert_eq!((observed.is_known(), observed.at()), (false, Timestamp::ZERO));
     for (pulse, confirmed) in [(4, (5, Source::LiveRead)), (5, (5, Source::LiveRead)), (6, (6, Source::Watch))] {
-        let mut copy = ahead(Some(1));
-        copy.pulse(at(pulse));
-        assert_eq!((copy.at(), copy.source()), (at(confirmed.0), confirmed.1));
+        let mut observed = ahead(Some(1));
+        observed.pulse(at(pulse));
+        assert_eq!((observed.at(), observed.source()), (at(confirmed.0), confirmed.1));
     }
 }
 
@@ -330,12 +330,12 @@ fn a_fetch_is_weighed_against_another_that_ended_before_it() {
     let made = |object: Option<(u64, &'static str)>| object.map(|(version, uid)| of_uid(version, uid));
     for (began, first, second, read, did, kept, doubt) in table {
         let case = format!("{began} {first:?} {second:?} {read:?}");
-        let mut copy = Copy::new();
-        let (settled, _) = copy.fetched(made(first).ok_or(Failure::NotFound), LIVE, 4, moment(7));
+        let mut observed = Observed::new();
+        let (settled, _) = observed.fetched(made(first).ok_or(Failure::NotFound), LIVE, 4, moment(7));
         assert!(matches!(settled, Settled::Done { went_back: false, .. }));
-        copy.doubt(moment(3));
-        copy.doubt(moment(5));
-        let (settled, _) = copy.fetched(made(second).ok_or(Failure::NotFound), read, began, moment(9));
+        observed.doubt(moment(3));
+        observed.doubt(moment(5));
+        let (settled, _) = observed.fetched(made(second).ok_or(Failure::NotFound), read, began, moment(9));
         let is_as_expected = match did {
             Take | Confirm => matches!(settled, Settled::Done { went_back: false, .. }),
             TakeBack => matches!(settled, Settled::Done { went_back: true, .. }),
@@ -343,64 +343,67 @@ fn a_fetch_is_weighed_against_another_that_ended_before_it() {
             Again => matches!(settled, Settled::Again),
         };
         assert!(is_as_expected, "{case}: {settled:?}");
-        assert_eq!(copy.object().map(|doc| (version(doc), doc.1)), kept, "{case}");
-        assert_eq!(copy.is_doubtful().then_some(copy.doubted()), doubt, "{case}");
+        assert_eq!(observed.object().map(|doc| (version(doc), doc.1)), kept, "{case}");
+        assert_eq!(observed.is_doubtful().then_some(observed.doubted()), doubt, "{case}");
     }
 }
 
 #[test]
 fn what_was_asked_for_before_versions_went_back_is_asked_again() {
-    let live = |copy: &mut Copy<Doc>, brings: u64, began, ended| {
-        copy.fetched(Ok::<_, Failure>(doc(brings)), LIVE, began, moment(ended)).0
+    let live = |observed: &mut Observed<Doc>, brings: u64, began, ended| {
+        observed.fetched(Ok::<_, Failure>(doc(brings)), LIVE, began, moment(ended)).0
     };
-    let mut copy = Copy::new();
-    live(&mut copy, 9, 1, 2);
+    let mut observed = Observed::new();
+    live(&mut observed, 9, 1, 2);
     // One that began later sees that versions went back; one from before that arrives after it.
-    assert!(matches!(live(&mut copy, 3, 4, 5), Settled::Done { went_back: true, .. }));
-    assert!(matches!(live(&mut copy, 9, 3, 6), Settled::Again));
-    assert_eq!((copy.object().map(version), copy.is_doubtful()), (Some(3), true));
-    assert!(matches!(live(&mut copy, 4, 7, 8), Settled::Done { went_back: false, .. }));
-    assert!(!copy.is_doubtful());
+    assert!(matches!(live(&mut observed, 3, 4, 5), Settled::Done { went_back: true, .. }));
+    assert!(matches!(live(&mut observed, 9, 3, 6), Settled::Again));
+    assert_eq!((observed.object().map(version), observed.is_doubtful()), (Some(3), true));
+    assert!(matches!(live(&mut observed, 4, 7, 8), Settled::Done { went_back: false, .. }));
+    assert!(!observed.is_doubtful());
     // So it is where the reflector says so, or its list.
-    copy.went_back(moment(10));
-    assert!(matches!(live(&mut copy, 9, 9, 11), Settled::Again));
-    copy.replace(Some(doc(1)), Some(12), moment(13));
-    assert!(matches!(live(&mut copy, 9, 12, 14), Settled::Again));
-    assert_eq!(copy.object().map(version), Some(1));
+    observed.went_back(moment(10));
+    assert!(matches!(live(&mut observed, 9, 9, 11), Settled::Again));
+    observed.replace(Some(doc(1)), Some(12), moment(13));
+    assert!(matches!(live(&mut observed, 9, 12, 14), Settled::Again));
+    assert_eq!(observed.object().map(version), Some(1));
 }
 
 #[test]
 fn a_list_that_may_lag_proves_nothing() {
-    let mut copy = reflected(Some(5), 4);
-    copy.doubt(moment(6));
+    let mut observed = reflected(Some(5), 4);
+    observed.doubt(moment(6));
     // Of the reflector that runs, or of the next one.
     for unfollowed in [false, true] {
         if unfollowed {
-            copy.unfollow();
+            observed.unfollow();
         }
-        assert_eq!(copy.replace(Some(doc(3)), None, moment(7)).as_ref().map(version), Some(3));
-        assert_eq!((copy.object().map(version), copy.is_ahead(), copy.is_doubtful()), (Some(5), true, true));
+        assert_eq!(observed.replace(Some(doc(3)), None, moment(7)).as_ref().map(version), Some(3));
+        assert_eq!(
+            (observed.object().map(version), observed.is_ahead(), observed.is_doubtful()),
+            (Some(5), true, true)
+        );
     }
     // Nor does one that does not lag, as far as versions tell.
-    copy.replace(Some(doc(6)), None, moment(8));
-    assert_eq!((copy.object().map(version), copy.is_ahead(), copy.is_doubtful()), (Some(6), false, true));
-    copy.replace(None, None, moment(9));
-    assert_eq!((copy.object().map(version), copy.doubted()), (None, 9));
+    observed.replace(Some(doc(6)), None, moment(8));
+    assert_eq!((observed.object().map(version), observed.is_ahead(), observed.is_doubtful()), (Some(6), false, true));
+    observed.replace(None, None, moment(9));
+    assert_eq!((observed.object().map(version), observed.doubted()), (None, 9));
     // An absence that lags: an event after it may be from before the absence that was read.
-    let mut copy = ahead(None);
+    let mut observed = ahead(None);
     for moment in [moment(6), moment(7)] {
-        copy.replace(None, None, moment);
-        assert_eq!((copy.is_ahead(), copy.is_doubtful(), copy.at()), (true, false, at(5)));
+        observed.replace(None, None, moment);
+        assert_eq!((observed.is_ahead(), observed.is_doubtful(), observed.at()), (true, false, at(5)));
     }
-    copy.set(Some(doc(1)), moment(8));
-    assert_eq!((copy.object().map(version), copy.is_doubtful()), (Some(1), true));
+    observed.set(Some(doc(1)), moment(8));
+    assert_eq!((observed.object().map(version), observed.is_doubtful()), (Some(1), true));
 }
 
 #[test]
 fn what_is_held_may_have_to_be_as_new_as_a_stamp() {
-    let mut copy = ahead(Some(1));
-    copy.doubt_before(4, moment(6));
-    assert!(!copy.is_doubtful());
-    copy.doubt_before(5, moment(6));
-    assert_eq!((copy.is_doubtful(), copy.doubted()), (true, 6));
+    let mut observed = ahead(Some(1));
+    observed.doubt_before(4, moment(6));
+    assert!(!observed.is_doubtful());
+    observed.doubt_before(5, moment(6));
+    assert_eq!((observed.is_doubtful(), observed.doubted()), (true, 6));
 }

@@ -1,6 +1,6 @@
 //! What is decided of a namespace, at each edge.
 
-use super::super::copy::tests::{Failure, at};
+use super::super::observed::tests::{Failure, at};
 use super::*;
 
 fn namespace(referenced: usize, allowed: Option<(bool, Timestamp)>) -> Namespace<Failure, u8> {

@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Keeps copies of objects up to date: a list and a watch for each, or for a whole namespace ([`ReflectNamespace`]).
+/// Keeps objects up to date: a list and a watch for each, or for a whole namespace ([`ReflectNamespace`]).
 ///
 /// ```
 /// use larder_objects::{FetchError, Object, ObjectKey, ReadKind, Reflect, ReflectorSink};

@@ -1,7 +1,7 @@
 //! One watch for a whole namespace: when it takes the place of those of its objects, what it tells, and when it ends.
 
 use super::item::{Link, Pulse, Watch, before};
-use super::{After, AfterOf, Copies, Rules, Shard, ShardOf, count};
+use super::{After, AfterOf, ObjectCache, Rules, Shard, ShardOf, count};
 use crate::{
     Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, resource_version_order,
 };
@@ -39,21 +39,21 @@ pub(super) struct Namespace<E, H> {
 
 enum Plan<E, H> {
     /// Each object is kept by itself; not considered again before then, unless so many are referenced.
-    Apart { until: Timestamp, or_at: usize },
+    PerObject { until: Timestamp, or_at: usize },
     /// One reflector keeps them all.
-    Together { link: Link<E, H>, names: Names },
+    Namespace { link: Link<E, H>, names: Names },
 }
 
 impl<E, H> Namespace<E, H> {
     const fn new() -> Self {
-        let plan = Plan::Apart { until: Timestamp::from_nanos(i128::MIN), or_at: 0 };
+        let plan = Plan::PerObject { until: Timestamp::from_nanos(i128::MIN), or_at: 0 };
         Self { referenced: 0, allowed: None, considering: None, plan }
     }
 
     pub(super) const fn link(&self) -> Option<&Link<E, H>> {
         match &self.plan {
-            Plan::Together { link, .. } => Some(link),
-            Plan::Apart { .. } => None,
+            Plan::Namespace { link, .. } => Some(link),
+            Plan::PerObject { .. } => None,
         }
     }
 
@@ -82,14 +82,14 @@ impl<E, H> Namespace<E, H> {
         let Some(found) = namespaces.get_mut(namespace) else { return };
         found.referenced = found.referenced.saturating_sub(1);
         if found.referenced == 0 {
-            found.part(Timestamp::from_nanos(i128::MIN), after);
+            found.stop(Timestamp::from_nanos(i128::MIN), after);
         }
     }
 
     /// Ends the watch; not considered again before then.
-    fn part<O>(&mut self, until: Timestamp, after: &mut After<O, E, H>) {
-        let plan = Plan::Apart { until, or_at: self.referenced.saturating_mul(2) };
-        if let Plan::Together { link, .. } = std::mem::replace(&mut self.plan, plan) {
+    fn stop<O>(&mut self, until: Timestamp, after: &mut After<O, E, H>) {
+        let plan = Plan::PerObject { until, or_at: self.referenced.saturating_mul(2) };
+        if let Plan::Namespace { link, .. } = std::mem::replace(&mut self.plan, plan) {
             link.end(after);
         }
     }
@@ -109,7 +109,7 @@ impl<E, H> Namespace<E, H> {
     }
 }
 
-impl<F, R, C, P> Copies<F, R, C, P>
+impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
     R: ReflectNamespace<Object = F::Object, Error = F::Error>,
@@ -122,7 +122,7 @@ where
         let now = self.clock.now();
         let mut shard = self.shard(namespace).lock();
         let found = shard.namespaces.get_mut(namespace)?;
-        let Plan::Apart { until, or_at } = found.plan else { return None };
+        let Plan::PerObject { until, or_at } = found.plan else { return None };
         if self.rules.namespaces_from().is_none_or(|least| found.referenced < least)
             || (now < until && found.referenced < or_at)
             || found.is_asked(now) == Some(false)
@@ -162,13 +162,13 @@ where
             let least = self.rules.namespaces_from().unwrap_or(usize::MAX);
             let worth_it = objects.is_some_and(|objects| referenced.saturating_mul(WATCH_ONE_IN) > objects);
             if !worth_it || found.referenced < least {
-                found.part(moment.at + if objects.is_some() { ASK_AGAIN } else { RETRY }, after);
+                found.stop(moment.at + if objects.is_some() { ASK_AGAIN } else { RETRY }, after);
                 return None;
             }
             let link = Link::new(moment);
             count(&self.counts.started);
             let started = (link.generation, Arc::clone(&link.pulse));
-            found.plan = Plan::Together { link, names: HashSet::default() };
+            found.plan = Plan::Namespace { link, names: HashSet::default() };
             for (key, item) in of_namespace(items, namespace) {
                 // Those that are watched, or held, are as long as the namespace's watch has not synced.
                 if matches!(item.watch, Watch::Off | Watch::Idle(_)) {
@@ -186,8 +186,8 @@ where
     fn start_namespace(&self, namespace: &Arc<str>, generation: u64, pulse: Arc<Pulse>) {
         let (this, told) = (Weak::clone(&self.this), Arc::clone(namespace));
         let sink = NamespaceSink::from_fn(move |event| {
-            if let Some(copies) = this.upgrade() {
-                copies.on_namespace_event(&told, generation, &pulse, event);
+            if let Some(cache) = this.upgrade() {
+                cache.on_namespace_event(&told, generation, &pulse, event);
             }
         });
         let handle = self.reflect.reflect_namespace(namespace, sink);
@@ -212,7 +212,7 @@ struct Linked<'s, O, E, H> {
 /// The reflector of that generation of a namespace, if it runs.
 fn linked<'s, O, E, H>(shard: &'s mut Shard<O, E, H>, namespace: &str, generation: u64) -> Option<Linked<'s, O, E, H>> {
     match &mut shard.namespaces.get_mut(namespace)?.plan {
-        Plan::Together { link, names } if link.generation == generation => {
+        Plan::Namespace { link, names } if link.generation == generation => {
             Some(Linked { link, names, items: &mut shard.items })
         }
         _ => None,
@@ -227,7 +227,7 @@ fn of_namespace<'i, O, E, H>(
     all.filter(move |(key, _)| key.namespace() == namespace)
 }
 
-impl<F, R, C, P> Copies<F, R, C, P>
+impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
     R: Reflect<Object = F::Object, Error = F::Error>,
@@ -274,9 +274,9 @@ where
                     for (key, item) in of_namespace(items, namespace) {
                         item.unlink(Watch::Namespace, self.base, after);
                         let object = by_name.remove(key.name());
-                        after.objects.extend(item.copy.replace(object, began, moment));
+                        after.objects.extend(item.observed.replace(object, began, moment));
                         if self.options.first_read_at_least_as_new {
-                            item.copy.doubt_before(item.born, moment);
+                            item.observed.doubt_before(item.born, moment);
                         }
                     }
                     after.objects.extend(by_name.into_values());
@@ -302,12 +302,12 @@ where
                 NamespaceEvent::Bookmark { version } => {
                     link.recover(after);
                     let version = resource_version_order(&version);
-                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.reached(version));
+                    of_namespace(items, namespace).for_each(|(_, item)| item.observed.reached(version));
                 }
                 NamespaceEvent::Failed(error) => link.fail(error, moment.at, after),
                 NamespaceEvent::WentBack { .. } => {
                     count(&self.counts.went_back);
-                    of_namespace(items, namespace).for_each(|(_, item)| item.copy.went_back(moment));
+                    of_namespace(items, namespace).for_each(|(_, item)| item.observed.went_back(moment));
                 }
             }
             if link.is_healthy() {
@@ -319,7 +319,7 @@ where
                 if !matches!(item.watch, Watch::Namespace) {
                     continue;
                 }
-                ahead |= item.copy.is_ahead();
+                ahead |= item.observed.is_ahead();
                 // What one event tells of one object changes nothing of the others.
                 if !was_healthy || only.as_ref().is_none_or(|name| key.name() == name) {
                     after.wakers.extend(item.wake_all());
@@ -337,7 +337,7 @@ where
         let Shard { items, namespaces, .. } = shard;
         namespaces.retain(|_, found| found.is_remembered(now));
         for (namespace, found) in namespaces {
-            let Plan::Together { link, names } = &found.plan else { continue };
+            let Plan::Namespace { link, names } = &found.plan else { continue };
             let few = found.is_few(names.len(), least);
             let fails = link.fails_for_longer_than(max_idle, now);
             let idle =
@@ -348,14 +348,14 @@ where
             }
             let until = if idle { now } else { now + ASK_AGAIN };
             let at = link.pulse.at(self.base).filter(|_| link.synced);
-            found.part(until, after);
+            found.stop(until, after);
             count(&self.counts.stopped_idle);
             for (key, item) in of_namespace(items, namespace) {
                 if matches!(item.watch, Watch::Namespace) {
                     if let Some(at) = at {
-                        item.copy.pulse(at);
+                        item.observed.pulse(at);
                     }
-                    item.copy.unfollow();
+                    item.observed.unfollow();
                     (item.watch, item.polled) = (Watch::Off, None);
                     after.wakers.extend(item.wake_all());
                     self.publish(key, item, None, after);
@@ -374,7 +374,7 @@ fn set<O: crate::Object, E: crate::FetchError, H>(
     moment: super::Moment,
 ) -> Option<Arc<O>> {
     match items.get_mut(&ObjectKey::new(namespace, name)) {
-        Some(item) if matches!(item.watch, Watch::Namespace) => item.copy.set(object, moment),
+        Some(item) if matches!(item.watch, Watch::Namespace) => item.observed.set(object, moment),
         // Nobody here needs it, or it has a watch of its own yet.
         _ => object,
     }

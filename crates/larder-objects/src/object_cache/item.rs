@@ -1,7 +1,7 @@
 //! One object: who refers to it, what is held of it, how it is kept up to date, and who waits.
 
 use super::After;
-use super::copy::{Copy, Known, Moment, Settled, Stamp};
+use super::observed::{Known, Moment, Observed, Settled, Stamp};
 use crate::sync::{AtomicBool, AtomicI64, Ordering};
 use crate::{FetchError, FreshState, Freshness, Kept, Object, ObjectTtl, ReadKind, Source, StaleReason};
 use futures_util::future::{Shared, WeakShared};
@@ -191,7 +191,7 @@ pub(super) struct Item<O, E, H> {
     references: SmallVec<[(Box<str>, u32); 1]>,
     /// When it was first referenced.
     pub(super) born: Stamp,
-    pub(super) copy: Copy<O>,
+    pub(super) observed: Observed<O>,
     pub(super) watch: Watch<E, H>,
     /// It is read again and again, as a volume is.
     pub(super) mounted: bool,
@@ -208,7 +208,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         Self {
             references: SmallVec::new(),
             born,
-            copy: Copy::new(),
+            observed: Observed::new(),
             watch: Watch::Off,
             mounted: false,
             polled: None,
@@ -269,7 +269,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
 
     /// The version from which its reflector may resume.
     pub(super) fn resume(&self) -> Option<String> {
-        let version = self.copy.object()?.resource_version();
+        let version = self.observed.object()?.resource_version();
         (!version.is_empty()).then(|| version.to_owned())
     }
 
@@ -277,8 +277,8 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     pub(super) fn confirmed(&self, link: Option<&Link<E, H>>, base: Timestamp) -> (Timestamp, Source) {
         let pulse = link.filter(|link| link.synced).and_then(|link| link.pulse.at(base));
         match pulse {
-            Some(at) if at > self.copy.at() => (at, Source::Watch),
-            _ => (self.copy.at(), self.copy.source()),
+            Some(at) if at > self.observed.at() => (at, Source::Watch),
+            _ => (self.observed.at(), self.observed.source()),
         }
     }
 
@@ -290,47 +290,49 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         now: Timestamp,
         base: Timestamp,
     ) -> Verdict<E> {
-        let copy = &self.copy;
+        let observed = &self.observed;
         let Some(link) = link else {
             return match (&self.watch, polling) {
-                (Watch::Held, _) if copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
+                (Watch::Held, _) if observed.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
                 (Watch::Held, _) => Verdict::Fresh,
                 (_, None) => Verdict::Start,
                 (_, Some(ttl)) => self.judge_polled(ttl, now),
             };
         };
         let (confirmed, _) = self.confirmed(Some(link), base);
-        let known = copy.is_known() && !copy.is_doubtful();
+        let known = observed.is_known() && !observed.is_doubtful();
         match (&link.failing, polling) {
             (Some(_), Some(ttl)) if known && ttl.is_fresh(confirmed, now) => Verdict::Fresh,
-            (Some(_), Some(_)) => Verdict::Fetch(copy.next_read()),
-            (Some(failing), None) if !copy.is_known() => Verdict::Fail(Arc::clone(&failing.error)),
-            (Some(_), None) if link.synced && copy.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
+            (Some(_), Some(_)) => Verdict::Fetch(observed.next_read()),
+            (Some(failing), None) if !observed.is_known() => Verdict::Fail(Arc::clone(&failing.error)),
+            (Some(_), None) if link.synced && observed.is_doubtful() => Verdict::Fetch(ReadKind::Consistent),
             (Some(failing), None) => Verdict::Stale(StaleReason::FetchFailed { class: failing.error.class() }),
             // As polled, until the reflector has said more; an absence is asked for again, as there.
-            (None, Some(ttl)) if !link.synced && known && copy.object().is_some() && ttl.is_fresh(confirmed, now) => {
+            (None, Some(ttl))
+                if !link.synced && known && observed.object().is_some() && ttl.is_fresh(confirmed, now) =>
+            {
                 Verdict::Fresh
             }
-            (None, Some(_)) if link.is_late(now) => Verdict::Fetch(copy.next_read()),
+            (None, Some(_)) if link.is_late(now) => Verdict::Fetch(observed.next_read()),
             (None, _) if !link.synced => Verdict::Wait,
             (None, _) if !known => Verdict::Fetch(ReadKind::Consistent),
-            (None, Some(ttl)) if !silence_bound(ttl).is_fresh(confirmed, now) => Verdict::Fetch(copy.next_read()),
+            (None, Some(ttl)) if !silence_bound(ttl).is_fresh(confirmed, now) => Verdict::Fetch(observed.next_read()),
             (None, _) => Verdict::Fresh,
         }
     }
 
     /// The rules for an object that nothing watches yet.
     fn judge_polled(&self, ttl: ObjectTtl, now: Timestamp) -> Verdict<E> {
-        let copy = &self.copy;
-        let known = if copy.is_doubtful() { &Known::Nothing } else { copy.known() };
+        let observed = &self.observed;
+        let known = if observed.is_doubtful() { &Known::Nothing } else { observed.known() };
         let window = silence_bound(ttl).times(WATCH_WITHIN_TTLS);
         match known {
             // Asked for again though it is not there: it is seen at once when it is created.
             Known::Absent => Verdict::Start,
-            Known::Object(_) if ttl.is_fresh(copy.at(), now) => Verdict::Fresh,
+            Known::Object(_) if ttl.is_fresh(observed.at(), now) => Verdict::Fresh,
             _ if self.mounted => Verdict::Start,
             Known::Object(_) if self.polled.is_some_and(|at| window.is_fresh(at, now)) => Verdict::Start,
-            _ => Verdict::Fetch(copy.next_read()),
+            _ => Verdict::Fetch(observed.next_read()),
         }
     }
 
@@ -365,7 +367,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             (_, None, Some(ttl)) => ttl.stale_since(confirmed),
             (_, None, None) => confirmed,
         };
-        let doubted = if self.copy.is_doubtful() { self.copy.doubted_at() } else { by_time };
+        let doubted = if self.observed.is_doubtful() { self.observed.doubted_at() } else { by_time };
         doubted.min(by_time).max(confirmed)
     }
 
@@ -399,7 +401,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             Verdict::Fail(error) => Some(StaleReason::FetchFailed { class: error.class() }),
             Verdict::Fetch(_) | Verdict::Start | Verdict::Wait => match failing {
                 Some(failing) => Some(StaleReason::FetchFailed { class: failing.error.class() }),
-                None if self.copy.object().is_none() && now < self.stale_since(link, polling, base) => None,
+                None if self.observed.object().is_none() && now < self.stale_since(link, polling, base) => None,
                 None => Some(StaleReason::Expired),
             },
         };
@@ -422,9 +424,9 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             if link.synced
                 && let Some(at) = link.pulse.at(base)
             {
-                self.copy.pulse(at);
+                self.observed.pulse(at);
             }
-            self.copy.unfollow();
+            self.observed.unfollow();
             link.end(after);
         }
     }

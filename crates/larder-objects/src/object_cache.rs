@@ -1,5 +1,11 @@
-//! Copies of objects that reflectors and fetches keep up to date: the machine behind the watch store and the adaptive
-//! store, which differ in whether they poll.
+//! The cache behind the watch store and the adaptive store: the referenced objects, the reflectors and fetches that keep them
+//! up to date, and the readers that wait. The two stores differ in their [`Rules`]: whether they poll, and watch namespaces.
+//!
+//! - `observed`: what has been observed of one object, and what may replace it;
+//! - `item`: one object with its references, its reflector and its waiters, and how a read of it is answered;
+//! - `read`: reads, and the fetches that they share;
+//! - `events`: what an object's reflector tells; `namespaces`: one reflector for a whole namespace;
+//! - `published`: what reads find without a lock.
 //!
 //! # Locks
 //!
@@ -8,10 +14,10 @@
 //! [after](After) it is released. What is good as it is stands in a lock-free map beside it, changed only under the lock. What
 //! is asked under the lock must not call the store: the clock, the TTL, the version of an object, the class of an error.
 
-mod copy;
 mod events;
 mod item;
 mod namespaces;
+mod observed;
 mod published;
 mod read;
 
@@ -23,11 +29,11 @@ use crate::{
     Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink,
     WatchOptions, WatchStats,
 };
-use copy::{Known, Moment, Stamp};
 use foldhash::fast::SeedableRandomState;
 use item::{Item, Link, Watch};
 use larder_clock::{Clock, Timestamp};
 use namespaces::Namespace;
+use observed::{Known, Moment, Stamp};
 use published::{Good, Record};
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -51,8 +57,8 @@ pub(crate) trait Rules: Send + Sync + 'static {
     const POLLS: bool;
 }
 
-/// The referenced objects of a store and their copies.
-pub(crate) struct Copies<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C, P> {
+/// The referenced objects of a store, and what keeps them up to date.
+pub(crate) struct ObjectCache<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C, P> {
     /// Itself, for what outlives a call.
     this: Weak<Self>,
     pub(crate) fetch: F,
@@ -162,7 +168,7 @@ impl<'m, O, E, H> After<'m, O, E, H> {
     }
 }
 
-impl<F, R, C, P> Copies<F, R, C, P>
+impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
     R: Reflect<Object = F::Object, Error = F::Error>,
@@ -250,7 +256,7 @@ where
         if let Some(item) = items.get_mut(&key) {
             item.add_reference(uid);
             if self.options.first_read_at_least_as_new {
-                item.copy.doubt(moment);
+                item.observed.doubt(moment);
                 after.published.remove(&key);
             }
             return;
@@ -260,7 +266,7 @@ where
         let in_namespace = P::POLLS && Namespace::take_in(namespaces, key.namespace());
         if in_namespace {
             item.watch = Watch::Namespace;
-            item.copy.doubt(moment);
+            item.observed.doubt(moment);
         } else if !P::POLLS {
             self.link(&key, &mut item, moment, after);
         }
@@ -286,8 +292,8 @@ where
         let (this, base) = (Weak::clone(&self.this), self.base);
         let told = key.clone();
         let sink = ReflectorSink::from_fn(move |event| {
-            if let Some(copies) = this.upgrade() {
-                copies.on_event(&told, generation, &pulse, base, event);
+            if let Some(cache) = this.upgrade() {
+                cache.on_event(&told, generation, &pulse, base, event);
             }
         });
         let handle = self.reflect.reflect(&key, resume, sink);
@@ -309,7 +315,7 @@ where
                 }
                 let Some(mut item) = shard.items.remove(&key) else { continue };
                 after.published.remove(&key);
-                after.objects.extend(item.copy.clear());
+                after.objects.extend(item.observed.clear());
                 item.unlink(Watch::Off, self.base, after);
                 after.wakers.extend(item.wake_all());
                 if P::POLLS {
@@ -324,7 +330,7 @@ where
         self.change_references(namespace, |shard, after| {
             let moment = self.moment(shard);
             if let Some(item) = shard.items.get_mut(&key) {
-                item.copy.doubt(moment);
+                item.observed.doubt(moment);
                 after.published.remove(&key);
             }
         })
@@ -335,10 +341,10 @@ where
         self.change(namespace, |shard, after| {
             let moment = self.moment(shard);
             match shard.items.get_mut(&key) {
-                Some(item) if !item.copy.is_known() => {
+                Some(item) if !item.observed.is_known() => {
                     // The first list or fetch since the object is referenced will do.
                     let moment = Moment { stamp: item.born, ..moment };
-                    item.copy.restore(object, freshness.confirmed_at, freshness.source, moment);
+                    item.observed.restore(object, freshness.confirmed_at, freshness.source, moment);
                 }
                 _ => after.objects.push(object),
             }
@@ -401,7 +407,7 @@ where
                 let fetching = fetch.is_some() || link.is_some_and(|link| !link.synced);
                 fetches.extend(fetch);
                 let freshness = || item.at_rest(link, self.rules.polling(), now, self.base);
-                let state = match item.copy.known() {
+                let state = match item.observed.known() {
                     Known::Nothing => ObjectState::NotFetched,
                     Known::Object(_) => ObjectState::Present(freshness()),
                     Known::Absent => ObjectState::Absent(freshness()),
@@ -418,9 +424,9 @@ where
         let key = ObjectKey::new(namespace, name);
         let shard = self.shard(namespace).lock();
         let item = shard.items.get(&key)?;
-        let object = match item.copy.known() {
+        let object = match item.observed.known() {
             Known::Object(object) => Some(Arc::clone(object)),
-            Known::Absent if !item.copy.is_doubtful() => None,
+            Known::Absent if !item.observed.is_doubtful() => None,
             Known::Absent | Known::Nothing => return None,
         };
         let link = link_of(&item.watch, &shard.namespaces, namespace);
@@ -459,7 +465,7 @@ where
     fn publish(&self, key: &ObjectKey, item: &ItemOf<F, R>, link: Option<&LinkOf<F, R>>, after: &mut AfterOf<F, R>) {
         match self.good(item, link) {
             Some((object, good)) => {
-                let (at, source, accessed) = (item.copy.at(), item.copy.source(), Arc::clone(&item.accessed));
+                let (at, source, accessed) = (item.observed.at(), item.observed.source(), Arc::clone(&item.accessed));
                 after.published.insert(key, Record { object, at, source, good, accessed });
             }
             None => after.published.remove(key),
@@ -468,10 +474,10 @@ where
 
     /// What of an object is good as it is, and for how long.
     fn good(&self, item: &ItemOf<F, R>, link: Option<&LinkOf<F, R>>) -> Option<(Option<Arc<F::Object>>, Good)> {
-        if item.copy.is_doubtful() || !item.copy.is_known() {
+        if item.observed.is_doubtful() || !item.observed.is_known() {
             return None;
         }
-        let object = item.copy.object().cloned();
+        let object = item.observed.object().cloned();
         // The first read of an immutable object sees to it that it is held.
         let to_be_held = self.options.hold_immutable && object.as_ref().is_some_and(|object| object.is_immutable());
         let good = match (&item.watch, link) {

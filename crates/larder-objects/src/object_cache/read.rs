@@ -1,9 +1,9 @@
 //! Reads: at once where what is published is good; else under the lock, once a reflector or a fetch has said something.
 
-use super::copy::Settled;
 use super::item::{Flight, SharedFetch, Verdict, Watch};
+use super::observed::Settled;
 use super::published::Record;
-use super::{AfterOf, Copies, ItemOf, LinkOf, Rules, Shard, count, link_of};
+use super::{AfterOf, ItemOf, LinkOf, ObjectCache, Rules, Shard, count, link_of};
 use crate::fetched::Fetched;
 use crate::{
     Fetch, FetchError, Freshness, GetError, Held, Object, ObjectKey, Outcome, Read, ReadKind, Reflect, Source,
@@ -32,14 +32,14 @@ where
     C: Clock,
     P: Rules,
 {
-    copies: &'c Copies<F, R, C, P>,
+    cache: &'c ObjectCache<F, R, C, P>,
     key: ObjectKey,
     ticket: Option<u64>,
     /// What an answer of now would be called.
     outcome: Outcome,
 }
 
-impl<F, R, C, P> Copies<F, R, C, P>
+impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
     R: Reflect<Object = F::Object, Error = F::Error>,
@@ -52,7 +52,7 @@ where
             return answer;
         }
         let mut waiter =
-            Waiter { copies: self, key: ObjectKey::new(namespace, name), ticket: None, outcome: Outcome::Held };
+            Waiter { cache: self, key: ObjectKey::new(namespace, name), ticket: None, outcome: Outcome::Held };
         loop {
             match poll_fn(|context| self.step(&mut waiter, context)).await {
                 Step::Answer(answer) => return answer,
@@ -108,7 +108,7 @@ where
             }
             if matches!(verdict, Verdict::Fetch(_) | Verdict::Start | Verdict::Wait) && waiter.outcome == Outcome::Held
             {
-                waiter.outcome = Outcome::of_asking(item.copy.object().is_some());
+                waiter.outcome = Outcome::of_asking(item.observed.object().is_some());
             }
             let reason = match verdict {
                 Verdict::Fresh => None,
@@ -151,12 +151,12 @@ where
     ) -> SharedFetch<F::Error> {
         if let Some(flight) = &item.flight
             && (flight.kind == ReadKind::Consistent || kind == ReadKind::ApiServerCache)
-            && flight.began > item.copy.doubted()
+            && flight.began > item.observed.doubted()
             && let Some(fetch) = flight.fetch.upgrade()
         {
             return fetch;
         }
-        if item.copy.is_doubtful() {
+        if item.observed.is_doubtful() {
             count(&self.counts.verified);
         } else {
             count(&self.counts.polled);
@@ -201,18 +201,19 @@ where
             // One that came after it and begins anew is another one's.
             item.flight.take_if(|flight| flight.began == began);
             let read = (kind, self.fetch.source(kind));
-            let (settled, displaced) = item.copy.fetched(fetched, read, began, moment);
+            let (settled, displaced) = item.observed.fetched(fetched, read, began, moment);
             after.objects.extend(displaced);
             // Those who wait for a reflector that is silent need not any more.
             after.wakers.extend(item.wake_all());
             if matches!(settled, Settled::Done { went_back: true, .. }) {
                 count(&self.counts.went_back);
             }
-            if matches!(item.watch, Watch::Held) && !item.copy.object().is_some_and(|object| object.is_immutable()) {
+            if matches!(item.watch, Watch::Held) && !item.observed.object().is_some_and(|object| object.is_immutable())
+            {
                 // Another object, or none: whoever reads it next has it watched again.
                 item.watch = if P::POLLS { Watch::Off } else { Watch::Idle(moment.at) };
             }
-            let ahead = item.copy.is_ahead();
+            let ahead = item.observed.is_ahead();
             let link = link_of(&item.watch, namespaces, key.namespace());
             if let Some(link) = link
                 && ahead
@@ -236,17 +237,19 @@ where
             let reason = match settled {
                 Settled::Again => return None,
                 // What has come since is not known to be as new.
-                Settled::Done { at, .. } if item.copy.arrived() > *at && item.copy.is_doubtful() => return None,
+                Settled::Done { at, .. } if item.observed.arrived() > *at && item.observed.is_doubtful() => {
+                    return None;
+                }
                 Settled::Done { .. } => None,
                 Settled::Older => Some(StaleReason::OlderVersion),
                 Settled::Failed(source) => {
-                    if !item.copy.is_known() {
+                    if !item.observed.is_known() {
                         return Some(Err(GetError::Fetch { key: key.clone(), source: Arc::clone(source) }));
                     }
                     Some(StaleReason::FetchFailed { class: source.class() })
                 }
             };
-            if !item.copy.is_known() {
+            if !item.observed.is_known() {
                 return None;
             }
             let link = link_of(&item.watch, namespaces, key.namespace());
@@ -262,8 +265,8 @@ where
 
     /// An immutable object that is read is held from here on, and watched no more.
     fn hold(&self, key: &ObjectKey, item: &mut ItemOf<F, R>, after: &mut AfterOf<F, R>) {
-        let immutable = item.copy.object().is_some_and(|object| object.is_immutable());
-        if !immutable || !self.options.hold_immutable || item.copy.is_doubtful() {
+        let immutable = item.observed.object().is_some_and(|object| object.is_immutable());
+        if !immutable || !self.options.hold_immutable || item.observed.is_doubtful() {
             return;
         }
         if matches!(item.watch, Watch::Own(_) | Watch::Off | Watch::Idle(_)) {
@@ -287,7 +290,7 @@ where
     // A watch confirms what is held without being asked.
     let by_watch = outcome == Outcome::Refreshed && freshness.source == Source::Watch;
     let outcome = if by_watch { Outcome::Held } else { outcome };
-    Held::new(item.copy.object().cloned(), freshness).into_answer(key, outcome)
+    Held::new(item.observed.object().cloned(), freshness).into_answer(key, outcome)
 }
 
 impl<F, R, C, P> Drop for Waiter<'_, F, R, C, P>
@@ -299,7 +302,7 @@ where
 {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
-        self.copies.change(self.key.namespace(), |shard, after| {
+        self.cache.change(self.key.namespace(), |shard, after| {
             if let Some(item) = shard.items.get_mut(&self.key) {
                 after.dropped_wakers.extend(item.leave(ticket));
             }

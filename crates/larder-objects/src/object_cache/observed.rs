@@ -1,10 +1,10 @@
-//! What is held of one object, and how lists, watches and fetches change it: all judgement about order, without its
+//! What has been observed of one object, and how lists, watches and fetches change it: all judgement about order, without its
 //! concurrency. What may replace what is [`order`](crate::order)'s to say.
 //!
 //! Two sources tell of an object: its reflector, and fetches of its own (for a new reference, or while no reflector runs
 //! or one fails). Neither waits for the other, nor one fetch for another, so any may bring what another has already left
-//! behind. Where the order is unknown, a watch is believed, whose later events lead to the truth, and of two fetches the one
-//! that began later; and the copy becomes *doubtful*: the next read asks by a consistent fetch that begins after both.
+//! behind. Where the order is unknown, a watch is believed, whose later events show the present state, and of two fetches the one
+//! that began later; and what was observed becomes *doubtful*: the next read asks by a consistent fetch that begins after both.
 //!
 //! A fetch is *ahead* of a watch that may not have come as far. That ends with an event or bookmark at or above the version
 //! that was fetched, with a list that began later, or with versions that are known to have gone back; for an absence, which
@@ -41,8 +41,8 @@ impl<O> Known<O> {
     }
 }
 
-/// What is held of an object.
-pub(super) struct Copy<O> {
+/// What has been observed of an object.
+pub(super) struct Observed<O> {
     known: Known<O>,
     /// When and by what that was last confirmed, but for the reflector's pulse.
     at: Timestamp,
@@ -98,7 +98,7 @@ impl<E> Clone for Settled<E> {
     }
 }
 
-impl<O: Object> Copy<O> {
+impl<O: Object> Observed<O> {
     pub(super) fn new() -> Self {
         Self {
             known: Known::Nothing,
@@ -334,7 +334,7 @@ impl<O: Object> Copy<O> {
                 (Settled::Done { went_back: false, at: moment.stamp }, object)
             }
             Order::Older if relation == Relation::Lags => {
-                // The next read asks for the truth.
+                // The next read asks, consistently.
                 self.doubt(moment);
                 (Settled::Older, object)
             }

@@ -1,7 +1,7 @@
 //! What is published, in each state of what it is kept by.
 
-use super::super::copy::tests::{Failure, at, moment};
 use super::super::item::{LEAST_BOUND, Link};
+use super::super::observed::tests::{Failure, at, moment};
 use super::*;
 
 const BASE: Timestamp = Timestamp::ZERO;

@@ -1,6 +1,6 @@
 //! What is read without a lock: the answers are the same either way, so this is seen from inside only.
 
-use super::copy::tests::{Doc, Failure, doc};
+use super::observed::tests::{Doc, Failure, doc};
 use super::*;
 use crate::{NamespaceSink, ReadKind, ReflectNamespace, ReflectorSink, fetch_fn};
 use futures_util::FutureExt;
@@ -51,11 +51,11 @@ impl ReflectNamespace for Namespaces {
 #[test]
 fn every_object_of_a_namespace_whose_watch_is_healthy_is_read_without_a_lock() {
     let fetch = fetch_fn(|_, _| std::future::pending::<Result<Arc<Doc>, Failure>>());
-    let copies = Copies::new(fetch, Namespaces::default(), VirtualClock::default(), Two, WatchOptions::default());
-    copies.add_references("ns", &["a", "b"], "pod").run();
-    copies.consider("ns").expect("to be asked").now_or_never().expect("answered at once");
-    let sink = copies.reflect.0.lock().unwrap()[0].clone();
-    let without_lock = || ["a", "b"].map(|name| copies.get_published("ns", name).is_some());
+    let cache = ObjectCache::new(fetch, Namespaces::default(), VirtualClock::default(), Two, WatchOptions::default());
+    cache.add_references("ns", &["a", "b"], "pod").run();
+    cache.consider("ns").expect("to be asked").now_or_never().expect("answered at once");
+    let sink = cache.reflect.0.lock().unwrap()[0].clone();
+    let without_lock = || ["a", "b"].map(|name| cache.get_published("ns", name).is_some());
     assert_eq!(without_lock(), [false, false]);
     sink.replace(vec![("a".to_owned(), doc(1)), ("b".to_owned(), doc(2))], ReadKind::Consistent);
     assert_eq!(without_lock(), [true, true]);
@@ -64,5 +64,5 @@ fn every_object_of_a_namespace_whose_watch_is_healthy_is_read_without_a_lock() {
     // What is told of one object shows that the watch is well again.
     sink.set("a", doc(3));
     assert_eq!(without_lock(), [true, true]);
-    assert!(matches!(copies.get_published("ns", "b"), Some(Ok(read)) if read.object.resource_version() == "2"));
+    assert!(matches!(cache.get_published("ns", "b"), Some(Ok(read)) if read.object.resource_version() == "2"));
 }

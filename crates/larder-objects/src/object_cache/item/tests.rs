@@ -1,6 +1,6 @@
 //! How an object is judged, in each state that it and its reflector can be in.
 
-use super::super::copy::tests::{Doc, Failure, at, doc, moment};
+use super::super::observed::tests::{Doc, Failure, at, doc, moment};
 use super::*;
 use crate::shared_map::SharedMap;
 
@@ -27,11 +27,11 @@ fn item(held: Held, watch: Watch<Failure, u8>) -> Item<Doc, Failure, u8> {
     let mut item = Item { watch, ..Item::new(0) };
     match held {
         Held::Nothing => {}
-        Held::Absent => drop(item.copy.set(None, moment(5))),
-        Held::Object | Held::Doubted => drop(item.copy.set(Some(doc(1)), moment(5))),
+        Held::Absent => drop(item.observed.set(None, moment(5))),
+        Held::Object | Held::Doubted => drop(item.observed.set(Some(doc(1)), moment(5))),
     }
     if matches!(held, Held::Doubted) {
-        item.copy.doubt(moment(8));
+        item.observed.doubt(moment(8));
     }
     item
 }
@@ -216,7 +216,7 @@ fn a_pulse_confirms_what_a_reflector_that_has_synced_keeps() {
     let polled = || {
         let mut item = item(Held::Nothing, Watch::Namespace);
         let read = (ReadKind::Consistent, Source::LiveRead);
-        let _ = item.copy.fetched(Ok::<_, Failure>(doc(1)), read, 4, moment(5));
+        let _ = item.observed.fetched(Ok::<_, Failure>(doc(1)), read, 4, moment(5));
         item
     };
     let (by_fetch, by_watch) = ((at(5), Source::LiveRead), (at(6), Source::Watch));
