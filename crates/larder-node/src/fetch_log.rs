@@ -38,12 +38,12 @@ pub(crate) trait SourceFetch: Fetch<Object = KubeObject, Error: SourceError> {}
 impl<F: Fetch<Object = KubeObject, Error: SourceError>> SourceFetch for F {}
 
 /// Reflectors of a source, whose errors can stand for those of its fetches.
-pub(crate) trait SourceReflect<E>:
+pub(crate) trait SourceReflectors<E>:
     ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>
 {
 }
 
-impl<R: ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflect<E> for R {}
+impl<R: ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflectors<E> for R {}
 
 /// A failure of an object's fetches that has not ended yet.
 #[derive(Clone, Debug)]

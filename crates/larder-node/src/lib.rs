@@ -34,7 +34,7 @@ mod fetch_log;
 mod metrics;
 mod node;
 mod objects;
-mod reflect_log;
+mod reflector_log;
 mod registrar;
 mod report;
 mod runtime;

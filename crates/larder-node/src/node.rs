@@ -4,10 +4,10 @@ use crate::answer::Answer;
 use crate::config::{Cluster, Config, RuntimeEndpoint};
 use crate::error::{ReadError, StartError, singular};
 use crate::metrics::Metrics;
-use crate::objects::{NodeTtl, ObjectCache, ObjectList, Parts};
+use crate::objects::{NodeTtl, ObjectCache, ObjectCacheConfig, ObjectList};
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError, Wanted};
-use crate::source::{ObjectReflect, ObjectSource};
+use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::Strategy;
 use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MonotonicClock, Timestamp};
@@ -98,14 +98,14 @@ impl Node {
         let runtime = runtime_side(&config, clock, &metrics)?.map(Arc::new);
         let sources = Sources::open(&config, clock).await?;
         let name: Arc<str> = config.node_name.as_str().into();
-        let cache = |kind: ObjectKind, fetch: ObjectSource, reflect: ObjectReflect| {
-            ObjectCache::new(Parts {
+        let cache = |kind: ObjectKind, fetch: ObjectSource, reflect: ObjectReflectors| {
+            ObjectCache::new(ObjectCacheConfig {
                 kind,
                 node: Arc::clone(&name),
                 strategy: match reflect {
-                    ObjectReflect::Kube(_) => config.change_detection.of(kind),
+                    ObjectReflectors::Kube(_) => config.change_detection.of(kind),
                     // With a TTL of nothing: each read looks, and what was read is kept as last known.
-                    ObjectReflect::Manifests => Strategy::Ttl,
+                    ObjectReflectors::Manifests => Strategy::Ttl,
                 },
                 fetch,
                 reflect,
@@ -526,8 +526,8 @@ struct Sources {
     from: From,
     pods: SourceReader<Pod>,
     node: SourceReader<larder_resource::Node>,
-    secrets: (ObjectSource, ObjectReflect),
-    config_maps: (ObjectSource, ObjectReflect),
+    secrets: (ObjectSource, ObjectReflectors),
+    config_maps: (ObjectSource, ObjectReflectors),
     run: RunSources,
     default_ttl: Duration,
     source: Option<Source>,
@@ -552,7 +552,7 @@ impl Sources {
         let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
         let reflects = [ObjectKind::Secret, ObjectKind::ConfigMap].map(|kind| client.reflector(kind));
         let source = |kind, reflect: &KubeReflect| {
-            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflect::Kube(reflect.clone()))
+            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflectors::Kube(reflect.clone()))
         };
         Ok(Self {
             pods: pods.reader(),
@@ -574,7 +574,7 @@ impl Sources {
         let (writer, node) = source::new(Source::Manifest, clock);
         writer.replace([]);
         writer.watching();
-        let source = |kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflect::Manifests);
+        let source = |kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::Manifests);
         Ok(Self {
             pods: reader.pods().clone(),
             node,

@@ -23,9 +23,9 @@
 use crate::answer::Answer;
 use crate::config::Policy;
 use crate::error::{ReadError, singular};
-use crate::fetch_log::{Backoff, Failure, FetchLog, Logged, SourceFetch, SourceReflect};
+use crate::fetch_log::{Backoff, Failure, FetchLog, Logged, SourceFetch, SourceReflectors};
 use crate::metrics::ObjectMetrics;
-use crate::reflect_log::LoggedReflect;
+use crate::reflector_log::LoggedReflectors;
 use crate::strategy::Strategy;
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
@@ -36,7 +36,7 @@ use larder_objects::{
 };
 use larder_resource::{Kind, KubeObject, ObjectKind};
 use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -102,14 +102,14 @@ impl Ttl for NodeTtl {
 }
 
 /// The store of the strategy that was chosen, whose reflectors' errors are those of its fetches.
-type ObjectStore<F, R, C> = StrategyStore<Logged<F, C>, LoggedReflect<R, C, <F as Fetch>::Error>, C, NodeTtl>;
+type ObjectStore<F, R, C> = StrategyStore<Logged<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, NodeTtl>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
 pub(crate) struct ObjectCache<F, R, C>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
     kind: ObjectKind,
@@ -128,8 +128,8 @@ where
     metrics: Arc<ObjectMetrics>,
 }
 
-/// What an [`ObjectCache`] is made of.
-pub(crate) struct Parts<F, R, C> {
+/// What an [`ObjectCache`] is started with.
+pub(crate) struct ObjectCacheConfig<F, R, C> {
     pub(crate) kind: ObjectKind,
     pub(crate) node: Arc<str>,
     pub(crate) strategy: Strategy,
@@ -163,47 +163,47 @@ pub struct ObjectList {
 impl<F, R, C> ObjectCache<F, R, C>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
-    pub(crate) fn new(parts: Parts<F, R, C>) -> Self {
-        let policy = parts.policy;
+    pub(crate) fn new(config: ObjectCacheConfig<F, R, C>) -> Self {
+        let policy = config.policy;
         let backoff = Backoff { initial: policy.fetch_backoff_initial, max: policy.fetch_backoff_max };
         let log = Arc::new(FetchLog::new(backoff));
         let fetch = Logged {
-            fetch: parts.fetch,
-            clock: parts.clock.clone(),
+            fetch: config.fetch,
+            clock: config.clock.clone(),
             log: Arc::clone(&log),
-            metrics: Arc::clone(&parts.metrics),
+            metrics: Arc::clone(&config.metrics),
         };
-        let default_ttl = ObjectTtl::from(parts.default_ttl);
-        let reflect = LoggedReflect {
-            kind: parts.kind,
-            reflect: parts.reflect,
-            clock: parts.clock.clone(),
+        let default_ttl = ObjectTtl::from(config.default_ttl);
+        let reflect = LoggedReflectors {
+            kind: config.kind,
+            reflect: config.reflect,
+            clock: config.clock.clone(),
             log: Arc::clone(&log),
             error: PhantomData,
         };
         let mut options = StrategyOptions::default();
-        options.auto = parts.watch;
+        options.auto = config.watch;
         options.negative_entries = policy.serve_absences;
         options.keep_last_known = policy.keep_last_known;
-        options.went_back = policy.accept_older_versions.then(|| went_back(parts.kind, Arc::clone(&parts.metrics)));
-        let (clock, ttl) = (parts.clock.clone(), parts.ttl);
-        let store = ObjectStore::new(parts.strategy, fetch, reflect, clock, ttl, default_ttl, options);
+        options.went_back = policy.accept_older_versions.then(|| went_back(config.kind, Arc::clone(&config.metrics)));
+        let (clock, ttl) = (config.clock.clone(), config.ttl);
+        let store = ObjectStore::new(config.strategy, fetch, reflect, clock, ttl, default_ttl, options);
         Self {
-            kind: parts.kind,
-            node: parts.node,
-            clock: parts.clock,
-            source: parts.source,
-            objects: Arc::new(PodObjects::new(store, ReferencesOf(parts.kind))),
+            kind: config.kind,
+            node: config.node,
+            clock: config.clock,
+            source: config.source,
+            objects: Arc::new(PodObjects::new(store, ReferencesOf(config.kind))),
             log,
             holds: Mutex::default(),
             going_on: Arc::default(),
-            token: parts.token,
-            tasks: parts.tasks,
+            token: config.token,
+            tasks: config.tasks,
             wanted: Notify::new(),
-            metrics: parts.metrics,
+            metrics: config.metrics,
         }
     }
 
@@ -407,7 +407,7 @@ fn get<F, R, C>(
 ) -> Pin<Box<dyn Future<Output = Result<Read<KubeObject>, GetError<F::Error>>> + Send>>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
     Box::pin(async move { objects.get_object(key.namespace(), key.name()).await })

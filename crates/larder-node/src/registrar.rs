@@ -9,7 +9,7 @@
 //!   not answered with what was fetched before the pod came.
 
 use crate::objects::ObjectCache;
-use crate::source::{ObjectReflect, ObjectSource};
+use crate::source::{ObjectReflectors, ObjectSource};
 use futures_util::FutureExt as _;
 use larder_clock::MonotonicClock;
 use larder_objects::PodIdentity;
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The cache of a kind.
-pub(crate) type Cache = ObjectCache<ObjectSource, ObjectReflect, MonotonicClock>;
+pub(crate) type Cache = ObjectCache<ObjectSource, ObjectReflectors, MonotonicClock>;
 
 /// The caches of both kinds.
 pub(crate) struct Caches {

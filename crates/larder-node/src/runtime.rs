@@ -322,14 +322,14 @@ impl RuntimeSide {
         let since = relisted.unwrap_or(now);
         // The pod alone may have been looked at since the last attempt to list all.
         let attempted = *self.attempts.ended_at.lock();
-        let known_apart = times.latest().filter(|at| Some(*at) > attempted && !self.is_late(*at));
-        if let (Some(error), None) = (failed, known_apart) {
+        let known_alone = times.latest().filter(|at| Some(*at) > attempted && !self.is_late(*at));
+        if let (Some(error), None) = (failed, known_alone) {
             return (stale(since, error.kind()), Some(error.to_string()));
         }
         if let Some(error) = entry.error() {
             return (stale(times.modified.unwrap_or(since), error.kind()), Some(error.to_string()));
         }
-        if let (Some(overdue), None) = (self.overdue(), known_apart) {
+        if let (Some(overdue), None) = (self.overdue(), known_alone) {
             return (stale(since, "timeout"), Some(overdue));
         }
         (FreshState::Fresh, None)

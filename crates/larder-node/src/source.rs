@@ -117,13 +117,13 @@ impl Fetch for ObjectSource {
 }
 
 /// Watches of objects of one kind.
-pub(crate) enum ObjectReflect {
+pub(crate) enum ObjectReflectors {
     Kube(KubeReflect),
     /// Nothing is watched: every read looks at what the manifests have.
     Manifests,
 }
 
-impl Reflect for ObjectReflect {
+impl Reflect for ObjectReflectors {
     type Object = KubeObject;
     type Error = KubeError;
     type Reflector = Option<KubeReflector>;
@@ -141,7 +141,7 @@ impl Reflect for ObjectReflect {
     }
 }
 
-impl ReflectNamespace for ObjectReflect {
+impl ReflectNamespace for ObjectReflectors {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         match self {
             Self::Kube(reflect) => Either::Left(reflect.may_watch(namespace)),

@@ -3,7 +3,7 @@
 use super::ObjectCache;
 use crate::answer::Answer;
 use crate::error::ReadError;
-use crate::fetch_log::{SourceFetch, SourceReflect};
+use crate::fetch_log::{SourceFetch, SourceReflectors};
 use larder_clock::Clock;
 use larder_objects::{Effects, ObjectKey, PodIdentity};
 use larder_resource::KubeObject;
@@ -14,10 +14,10 @@ use std::time::Duration;
 type PodKey = (String, String, String);
 
 /// The pods that reads are made for right now.
-pub(super) type Holds = HashMap<PodKey, Held>;
+pub(super) type Holds = HashMap<PodKey, OpenReads>;
 
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct OpenReads {
     /// Reads that are open; never 0.
     reads: usize,
     /// Whether the pod is to be unregistered with the last of them.
@@ -32,7 +32,7 @@ fn key_of(pod: PodIdentity<'_>) -> PodKey {
 struct Hold<'c, F, R, C>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
     cache: &'c ObjectCache<F, R, C>,
@@ -42,19 +42,19 @@ where
 impl<F, R, C> Drop for Hold<'_, F, R, C>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
     fn drop(&mut self) {
         let key = key_of(self.pod);
         let mut holds = self.cache.holds.lock();
-        let Some(held) = holds.get_mut(&key) else { return };
-        held.reads -= 1;
-        if held.reads > 0 {
+        let Some(open) = holds.get_mut(&key) else { return };
+        open.reads -= 1;
+        if open.reads > 0 {
             return;
         }
         // Under the lock, so that a read which begins now either finds the pod registered, or does not.
-        let is_leaving = holds.remove(&key).is_some_and(|held| held.is_leaving);
+        let is_leaving = holds.remove(&key).is_some_and(|open| open.is_leaving);
         let effects = is_leaving.then(|| self.cache.unregister_now(self.pod));
         drop(holds);
         drop(effects);
@@ -64,7 +64,7 @@ where
 impl<F, R, C> ObjectCache<F, R, C>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
     /// Reads an object for a pod, for at most `deadline`. The pod may go meanwhile.
@@ -110,8 +110,8 @@ where
     pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
         let mut holds = self.holds.lock();
         let effects = match holds.get_mut(&key_of(pod)) {
-            Some(held) => {
-                held.is_leaving = true;
+            Some(open) => {
+                open.is_leaving = true;
                 Effects::none()
             }
             // Under the lock, as in the end of a hold.
@@ -123,8 +123,8 @@ where
 
     /// The pod is registered, or registered again.
     pub(super) fn stays(&self, pod: PodIdentity<'_>) {
-        if let Some(held) = self.holds.lock().get_mut(&key_of(pod)) {
-            held.is_leaving = false;
+        if let Some(open) = self.holds.lock().get_mut(&key_of(pod)) {
+            open.is_leaving = false;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{ObjectCache, ObjectList};
 use crate::error::ReadError;
-use crate::fetch_log::{FetchLog, SourceFetch, SourceReflect};
+use crate::fetch_log::{FetchLog, SourceFetch, SourceReflectors};
 use futures_util::stream::{self, StreamExt as _};
 use larder_clock::Clock;
 use larder_objects::{FreshState, Kept, ObjectKey, ObjectState, ObjectStatus, Store as _, WatchStats};
@@ -15,7 +15,7 @@ const READS_AT_ONCE: usize = 16;
 impl<F, R, C> ObjectCache<F, R, C>
 where
     F: SourceFetch,
-    R: SourceReflect<F::Error>,
+    R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
     /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`. How fresh each is, is judged at the

@@ -7,6 +7,7 @@ use larder_objects::{
     DefaultTtl, Fetch, FetchError, NamespaceSink, ObjectState, ReadKind, Reflect, ReflectNamespace, ReflectorSink,
 };
 use serde_json::json;
+use std::collections::HashMap;
 use std::future::{pending, ready};
 use tokio::sync::watch;
 
@@ -211,7 +212,7 @@ fn cache_from(
     server: &Arc<Server>,
     policy: Policy,
 ) -> Cache {
-    Arc::new(ObjectCache::new(Parts {
+    Arc::new(ObjectCache::new(ObjectCacheConfig {
         kind: ObjectKind::Secret,
         node: "node-1".into(),
         strategy,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Policy;
 use crate::metrics::Metrics;
-use crate::objects::{NodeTtl, Parts};
+use crate::objects::{NodeTtl, ObjectCacheConfig};
 use crate::strategy::Strategy;
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{AutoOptions, DefaultTtl, Source};
@@ -26,12 +26,12 @@ fn follow(release_ended: bool) -> Followed {
     let manifests = ManifestSource::new(folder.path(), "node-1", clock, ManifestOptions::default()).unwrap();
     let metrics = Metrics::new();
     let cache = |kind| {
-        ObjectCache::new(Parts {
+        ObjectCache::new(ObjectCacheConfig {
             kind,
             node: "node-1".into(),
             strategy: Strategy::Ttl,
             fetch: ObjectSource::Manifests(manifests.reader().fetcher(kind)),
-            reflect: ObjectReflect::Manifests,
+            reflect: ObjectReflectors::Manifests,
             watch: AutoOptions::default(),
             clock,
             ttl: NodeTtl(Arc::new(DefaultTtl)),

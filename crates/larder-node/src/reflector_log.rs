@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Reflects, and keeps the log. The errors are turned into those of the fetches beside it.
-pub(crate) struct LoggedReflect<R, C, E> {
+pub(crate) struct LoggedReflectors<R, C, E> {
     pub(crate) kind: ObjectKind,
     pub(crate) reflect: R,
     pub(crate) clock: C,
@@ -63,7 +63,7 @@ impl<C: Clock> Noting<C> {
     }
 }
 
-impl<R, C: Clock + Clone, E> LoggedReflect<R, C, E> {
+impl<R, C: Clock + Clone, E> LoggedReflectors<R, C, E> {
     fn noting(&self, scope: Scope) -> Noting<C> {
         let kind = Kind::from(self.kind).resource();
         Noting { kind, scope, clock: self.clock.clone(), log: Arc::clone(&self.log) }
@@ -74,7 +74,7 @@ impl<R, C: Clock + Clone, E> LoggedReflect<R, C, E> {
     }
 }
 
-impl<R, C, E> Reflect for LoggedReflect<R, C, E>
+impl<R, C, E> Reflect for LoggedReflectors<R, C, E>
 where
     R: Reflect<Object = KubeObject>,
     R::Error: SourceError + Clone + Into<E>,
@@ -93,7 +93,7 @@ where
     ) -> Running<R::Reflector> {
         let scope = Scope::Object(key.clone());
         let (noting, of) = (self.noting(scope.clone()), key.clone());
-        let told = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
+        let logged = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
             ReflectorEvent::Listing => sink.listing(),
             ReflectorEvent::Replace(object, read) => {
                 noting.told(Some(&of));
@@ -124,11 +124,11 @@ where
                 sink.went_back(&before, &after);
             }
         });
-        self.running(scope, self.reflect.reflect(key, resume, told))
+        self.running(scope, self.reflect.reflect(key, resume, logged))
     }
 }
 
-impl<R, C, E> ReflectNamespace for LoggedReflect<R, C, E>
+impl<R, C, E> ReflectNamespace for LoggedReflectors<R, C, E>
 where
     R: ReflectNamespace<Object = KubeObject>,
     R::Error: SourceError + Clone + Into<E>,
@@ -146,7 +146,7 @@ where
     fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> Running<R::Reflector> {
         let scope = Scope::Namespace(namespace.into());
         let (noting, of) = (self.noting(scope.clone()), namespace.to_owned());
-        let told = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
+        let logged = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
             NamespaceEvent::Listing => sink.listing(),
             NamespaceEvent::Replace(objects, read) => {
                 noting.told(None);
@@ -180,6 +180,6 @@ where
                 sink.went_back(&before, &after);
             }
         });
-        self.running(scope, self.reflect.reflect_namespace(namespace, told))
+        self.running(scope, self.reflect.reflect_namespace(namespace, logged))
     }
 }
