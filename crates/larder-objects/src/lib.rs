@@ -29,6 +29,16 @@
 //! No I/O, no clock and no task of its own: fetches are polled by whoever reads. A deadline is the caller's (drop the
 //! future) and the fetch's own.
 //!
+//! # Where to change what
+//!
+//! | | |
+//! | --- | --- |
+//! | the TTL rule: the node's annotation, the default, until when an object is fresh | `ttl`; `freshness` for what an answer says of it |
+//! | what may replace what is held | `order` |
+//! | when a strategy fetches or watches | `ttl_store` (`ttl_store/known` decides), `direct_store`; `object_cache` for both stores that watch (`object_cache/item` decides) |
+//! | what is served in an outage | `last_known`, around the stores that do not keep it themselves |
+//! | which objects a pod refers to | `references` finds them, `pod_objects` counts them |
+//!
 //! # Example
 //!
 //! ```
