@@ -39,7 +39,7 @@ impl Told {
             Outcome::FetchFailed => 3,
             _ if !answer.freshness.is_fresh() => 2,
             Outcome::Fetched | Outcome::Refreshed => 1,
-            _ => 0,
+            Outcome::Held => 0,
         };
         let mut told = Self::of(answers.iter().max_by_key(rank)?);
         told.freshness.confirmed_at = answers.iter().map(|answer| answer.freshness.confirmed_at).min()?;
@@ -63,7 +63,7 @@ impl Told {
             Outcome::Fetched => cache_status::Outcome::Fetched,
             Outcome::Refreshed => cache_status::Outcome::Refreshed,
             Outcome::FetchFailed => cache_status::Outcome::FetchFailed,
-            _ => cache_status::Outcome::Hit,
+            Outcome::Held => cache_status::Outcome::Hit,
         };
         let detail = match &self.freshness.state {
             FreshState::Fresh => source_name(self.freshness.source).to_owned(),
