@@ -2,6 +2,7 @@
 
 use crate::connector::{Connector, Tcp};
 use crate::error::KubeError;
+use crate::file::Files;
 use crate::kubeconfig::{self, Blob, ClientSettings, Impersonate, User};
 use crate::list_watch::requests::encode;
 use crate::options::KubeOptions;
@@ -15,8 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use k8s_openapi::ByteString;
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsConnector;
@@ -94,9 +94,9 @@ impl Origin {
     }
 
     /// Reads the configuration and the files that it names. It blocks.
-    pub(crate) fn read(&self, options: &KubeOptions) -> Result<Configuration, KubeError> {
+    pub(crate) fn read(&self, options: &KubeOptions, files: &Files) -> Result<Configuration, KubeError> {
         let settings = match self {
-            Self::Kubeconfig { path, context } => kubeconfig::load(path, context.as_deref())?,
+            Self::Kubeconfig { path, context } => kubeconfig::load(path, context.as_deref(), files)?,
             Self::ServiceAccount { server, folder } => ClientSettings {
                 server: server.parse().map_err(|_| self.config(&format!("{server} is not the URL of a server")))?,
                 tls_server_name: None,
@@ -108,10 +108,15 @@ impl Origin {
                 namespace: String::new(),
             },
         };
-        self.configuration(settings, options)
+        self.configuration(settings, options, files)
     }
 
-    fn configuration(&self, settings: ClientSettings, options: &KubeOptions) -> Result<Configuration, KubeError> {
+    fn configuration(
+        &self,
+        settings: ClientSettings,
+        options: &KubeOptions,
+        files: &Files,
+    ) -> Result<Configuration, KubeError> {
         let proxy = match &settings.proxy_url {
             Some(url) => Some(
                 Proxy::parse(url)
@@ -119,17 +124,17 @@ impl Origin {
             ),
             None => options.proxies.proxy_for(&settings.server)?,
         };
-        let authorities = self.blob("certificate authority", settings.authorities.as_ref())?;
+        let authorities = self.blob("certificate authority", settings.authorities.as_ref(), files)?;
         let user = &settings.user;
         let client = match (&user.client_certificate, &user.client_key) {
             (Some(certificate), Some(key)) => {
-                let pem = |what, blob| self.pem(what, blob);
+                let pem = |what, blob| self.pem(what, blob, files);
                 Some([pem("client certificate", certificate)?, pem("client key", key)?])
             }
             _ => None,
         };
         let mut headers = HeaderMap::new();
-        let token = self.token(user)?;
+        let token = self.token(user, files)?;
         if let Some(token) = &token {
             headers.insert(AUTHORIZATION, bearer(token).map_err(|problem| self.config(problem))?);
         } else if user.username.is_some() || user.password.is_some() {
@@ -152,21 +157,20 @@ impl Origin {
         Ok(Configuration { endpoint, headers, plugin })
     }
 
-    fn blob(&self, what: &'static str, blob: Option<&Blob>) -> Result<Option<Pem>, KubeError> {
-        blob.map(|blob| self.pem(what, blob)).transpose()
+    fn blob(&self, what: &'static str, blob: Option<&Blob>, files: &Files) -> Result<Option<Pem>, KubeError> {
+        blob.map(|blob| self.pem(what, blob, files)).transpose()
     }
 
-    fn pem(&self, what: &'static str, blob: &Blob) -> Result<Pem, KubeError> {
+    fn pem(&self, what: &'static str, blob: &Blob, files: &Files) -> Result<Pem, KubeError> {
         Ok(match blob {
             Blob::Inline(pem) => Pem { pem: pem.clone(), place: self.in_words() },
-            Blob::File(path) => Pem { pem: self.file(what, path)?, place: path.display().to_string() },
+            Blob::File(path) => Pem { pem: self.file(what, path, files)?, place: path.display().to_string() },
         })
     }
 
-    fn file(&self, what: &'static str, path: &Path) -> Result<Zeroizing<Vec<u8>>, KubeError> {
+    fn file(&self, what: &'static str, path: &Path, files: &Files) -> Result<Zeroizing<Vec<u8>>, KubeError> {
         let read = || {
-            let mut bytes = Zeroizing::new(Vec::with_capacity(16 << 10));
-            File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+            let bytes = files.read(path, LARGEST)?;
             if bytes.len() as u64 > LARGEST {
                 return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
             }
@@ -181,11 +185,11 @@ impl Origin {
     }
 
     /// The token of the file, or else that of the configuration, without the blanks around it.
-    fn token(&self, user: &User) -> Result<Option<Zeroizing<String>>, KubeError> {
+    fn token(&self, user: &User, files: &Files) -> Result<Option<Zeroizing<String>>, KubeError> {
         let trimmed = |token: &str| Zeroizing::new(token.trim().to_owned());
         let inline = user.token.as_ref().map(|token| trimmed(token.expose_secret())).filter(|token| !token.is_empty());
         let Some(path) = &user.token_file else { return Ok(inline) };
-        let read = self.file("token", path).and_then(|bytes| {
+        let read = self.file("token", path, files).and_then(|bytes| {
             let bad = |problem: &str| self.config(&format!("token {}: {problem}", path.display()));
             let token = trimmed(std::str::from_utf8(&bytes).map_err(|_| bad("it is not text"))?);
             if token.is_empty() { Err(bad("the file is empty")) } else { Ok(token) }

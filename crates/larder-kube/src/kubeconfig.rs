@@ -17,10 +17,10 @@ mod validate;
 pub use meaning::kubeconfig_meaning;
 
 use crate::error::KubeError;
+use crate::file::Files;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -107,12 +107,11 @@ pub(crate) enum InteractiveMode {
 ///
 /// [`KubeError::KubeconfigUnreadable`], [`KubeError::KubeconfigInvalid`], [`KubeError::UnknownContext`],
 /// [`KubeError::CredentialFile`] and [`KubeError::Config`].
-pub(crate) fn load(path: &Path, context: Option<&str>) -> Result<ClientSettings, KubeError> {
+pub(crate) fn load(path: &Path, context: Option<&str>, files: &Files) -> Result<ClientSettings, KubeError> {
     let unreadable =
         |source: io::Error| KubeError::KubeconfigUnreadable { path: path.to_owned(), source: Arc::new(source) };
     let invalid = |problem: String| KubeError::KubeconfigInvalid { path: path.to_owned(), problem };
-    let mut bytes = Zeroizing::new(Vec::new());
-    File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    let bytes = files.read(path, LARGEST).map_err(unreadable)?;
     if bytes.len() as u64 > LARGEST {
         return Err(invalid(format!("it is larger than {LARGEST} bytes")));
     }
@@ -124,7 +123,7 @@ pub(crate) fn load(path: &Path, context: Option<&str>) -> Result<ClientSettings,
         let place = mistake.place().map(|place| format!(", at {place}")).unwrap_or_default();
         invalid(format!("{mistake}{place}"))
     })?;
-    validate::settings(config, path, context.filter(|context| !context.is_empty()))
+    validate::settings(config, path, context.filter(|context| !context.is_empty()), files)
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ mod connect;
 mod connector;
 mod error;
 mod fetch;
+mod file;
 mod kubeconfig;
 mod list_watch;
 mod object_reflector;

@@ -8,6 +8,8 @@
 //!   fails is tried again at least as often.
 //! - *Once for all*: one task reads, whoever asks for it. Those who fail meanwhile wait for its end, each until its own
 //!   deadline, and go on with the new session.
+//! - *A read that hangs holds up nobody else*: an attempt waits 10 seconds for files. The next attempt reads anew, at most once
+//!   for each file that does not answer ([`Files`]).
 //! - *Bounded*: after an attempt that was asked for the next waits for a second, then longer, up to 10 seconds.
 //! - *No harm*: another server or certificate that is found while all is well takes effect once the server can be connected to
 //!   with it. Tokens take effect at once, and leave connections and watches where they are.
@@ -23,6 +25,7 @@
 use crate::backoff::Backoff;
 use crate::connect::{Configuration, Endpoint, Origin, bearer};
 use crate::error::KubeError;
+use crate::file::Files;
 use crate::options::KubeOptions;
 use crate::plugin::{Certified, Issued, Plugin};
 use crate::pool::{Pool, Transport};
@@ -31,11 +34,12 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use larder_clock::{Clock, MonotonicClock};
 use parking_lot::Mutex;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout_at};
 
 /// How often the configuration is looked at while nothing fails.
@@ -48,8 +52,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// The pause after an attempt once requests have succeeded again.
 const CALM: Duration = Duration::from_secs(1);
 
-/// The longest that reading files may take; one that does not end is waited for, and not read a second time meanwhile.
+/// The longest that an attempt waits for files. Its read goes on, and the next attempt takes what it brings, or reads anew.
 const READ: Duration = Duration::from_secs(10);
+
+/// The most reads that are in flight together, where none ends.
+const READS: usize = 8;
 
 /// A first run of a plugin that takes longer is told.
 const SLOW: Duration = Duration::from_secs(3);
@@ -153,6 +160,7 @@ impl Sessions {
             options: options.clone(),
             transport: transport.clone(),
             reach: Arc::clone(reach),
+            files: Files::default(),
             reading: None,
             current: None,
             issued: None,
@@ -326,7 +334,7 @@ fn session(id: u64, endpoint: &Endpoint, pool: Pool, headers: HeaderMap, expires
     Session { id, server: endpoint.server(), base, pool, headers, expires }
 }
 
-type Reading = JoinHandle<Result<(Configuration, Pool), KubeError>>;
+type Read = Result<(Configuration, Pool), KubeError>;
 
 /// Reads the configuration and runs the plugin, for all.
 struct Keeper {
@@ -334,8 +342,9 @@ struct Keeper {
     options: KubeOptions,
     transport: Transport,
     reach: Arc<Reach>,
-    /// A read that has not ended.
-    reading: Option<Reading>,
+    files: Files,
+    /// The last read that an attempt stopped waiting for.
+    reading: Option<JoinHandle<Read>>,
     /// What the current session is made of.
     current: Option<(Endpoint, HeaderMap, Arc<Session>)>,
     /// What the plugin gave last.
@@ -490,24 +499,49 @@ impl Keeper {
     }
 
     /// The configuration, with connections that are not opened yet.
-    async fn read(&mut self) -> Result<(Configuration, Pool), KubeError> {
+    async fn read(&mut self) -> Read {
         self.transport.counters.session_read();
-        let reading = self.reading.get_or_insert_with(|| {
-            let (origin, options, transport) = (self.origin.clone(), self.options.clone(), self.transport.clone());
-            tokio::task::spawn_blocking(move || {
-                let found = origin.read(&options)?;
-                let pool = found.endpoint.pool(&options, &transport).map_err(|problem| origin.config(&problem))?;
-                Ok((found, pool))
-            })
-        });
-        let ended = tokio::time::timeout(READ, reading).await;
-        match ended {
-            Ok(read) => {
-                self.reading = None;
-                read.unwrap_or_else(|_| Err(self.origin.config("reading it failed")))
-            }
-            Err(_) => Err(self.origin.config(&format!("reading it and its files has not ended within {READ:?}"))),
+        let ended = tokio::time::timeout(READ, self.read_files()).await;
+        if let Ok(read) = ended {
+            self.reading = None;
+            return read.unwrap_or_else(|_| Err(self.origin.config("reading it failed")));
         }
+        let file = self.files.first_in_read();
+        let file = file.map_or_else(|| "it and its files".to_owned(), |file| file.display().to_string());
+        let problem = format!(
+            "reading {file} has not ended within {READ:?}; check the file system that it is on, larder tries again"
+        );
+        Err(self.origin.config(&problem))
+    }
+
+    /// Reads the files, also while an earlier read has not ended: the configuration may name other files by now. Only if the
+    /// new read needs the file that the earlier one is stuck at, the earlier one is waited for.
+    async fn read_files(&mut self) -> Result<Read, JoinError> {
+        match self.reading.take() {
+            Some(earlier) if !earlier.is_finished() && self.files.others() < READS => {
+                let read = self.reading.insert(self.begin_read()).await?;
+                if !is_busy(&read) {
+                    return Ok(read);
+                }
+                self.reading = Some(earlier);
+            }
+            earlier => self.reading = earlier,
+        }
+        let reading = match self.reading.take() {
+            Some(reading) => reading,
+            None => self.begin_read(),
+        };
+        self.reading.insert(reading).await
+    }
+
+    fn begin_read(&self) -> JoinHandle<Read> {
+        let (origin, options, transport) = (self.origin.clone(), self.options.clone(), self.transport.clone());
+        let files = self.files.clone();
+        tokio::task::spawn_blocking(move || {
+            let found = origin.read(&options, &files)?;
+            let pool = found.endpoint.pool(&options, &transport).map_err(|problem| origin.config(&problem))?;
+            Ok((found, pool))
+        })
     }
 
     /// What the plugin gives, or gave: it is run where nothing that it gave is left to use.
@@ -525,6 +559,15 @@ impl Keeper {
     }
 }
 
+/// Whether a file was not read because an earlier read of it has not ended.
+fn is_busy(read: &Read) -> bool {
+    matches!(
+        read,
+        Err(KubeError::KubeconfigUnreadable { source, .. } | KubeError::CredentialFile { source, .. })
+            if source.kind() == ErrorKind::ResourceBusy
+    )
+}
+
 fn usable(issued: Issued) -> Result<Credentials, &'static str> {
     let mut headers = HeaderMap::new();
     if let Some(token) = &issued.token {
@@ -538,3 +581,6 @@ fn usable(issued: Issued) -> Result<Credentials, &'static str> {
     });
     Ok(Credentials { headers, certificate: issued.certificate, expires })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use super::{Blob, load};
 use crate::error::KubeError;
+use crate::file::Files;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -19,7 +20,7 @@ use std::path::Path;
 /// ```
 #[doc(hidden)]
 pub fn kubeconfig_meaning(path: &Path) -> Result<Value, KubeError> {
-    let settings = load(path, None)?;
+    let settings = load(path, None, &Files::default())?;
     let secret = |secret: &Option<SecretString>| secret.as_ref().map(|secret| secret.expose_secret().to_owned());
     let user = &settings.user;
     let mut meaning = json!({

@@ -19,7 +19,7 @@ impl Folder {
     fn load(&self, text: &str) -> Result<ClientSettings, String> {
         let path = self.0.path().join("kubeconfig");
         std::fs::write(&path, text).unwrap();
-        load(&path, None).map_err(|error| {
+        load(&path, None, &Files::default()).map_err(|error| {
             let error = error.to_string();
             let rest = error.strip_prefix(&format!("kubeconfig {}: ", path.display()));
             rest.unwrap_or_else(|| panic!("it names the file: {error}")).to_owned()
@@ -187,6 +187,6 @@ fn a_file_that_is_no_kubeconfig_is_refused_with_the_place() {
         let problem = Folder::new().load(text).err().unwrap_or_else(|| panic!("{text:?} is taken"));
         assert!(problem.contains(says) && !problem.contains("31337"), "{text:?}: {problem}");
     }
-    let missing = load(Path::new("/none/kubeconfig"), None).err().unwrap().to_string();
+    let missing = load(Path::new("/none/kubeconfig"), None, &Files::default()).err().unwrap().to_string();
     assert!(missing.contains("/none/kubeconfig") && missing.contains("--kubeconfig"), "{missing}");
 }

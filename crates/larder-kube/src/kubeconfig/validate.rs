@@ -4,10 +4,10 @@ use super::decode::{AuthInfo, Cluster, Config, Context, Exec};
 use super::{Blob, ClientSettings, ExecConfig, Impersonate, InteractiveMode, User, server};
 use crate::connect::absolute;
 use crate::error::KubeError;
+use crate::file::Files;
 use crate::proxy::{EXPECTED, Proxy};
 use larder_yaml::Bytes;
 use secrecy::{ExposeSecret, SecretString};
-use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,11 +19,17 @@ struct Check<'a> {
     path: &'a Path,
     /// What relative paths begin at.
     folder: PathBuf,
+    files: &'a Files,
 }
 
-pub(super) fn settings(mut config: Config, path: &Path, context: Option<&str>) -> Result<ClientSettings, KubeError> {
+pub(super) fn settings(
+    mut config: Config,
+    path: &Path,
+    context: Option<&str>,
+    files: &Files,
+) -> Result<ClientSettings, KubeError> {
     let folder = absolute(path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")));
-    let check = Check { path, folder };
+    let check = Check { path, folder, files };
     let name = context.unwrap_or(&config.current_context);
     let chosen = match config.contexts.remove(name) {
         Some(chosen) => chosen,
@@ -106,15 +112,12 @@ impl Check<'_> {
             return Ok(());
         }
         let path = self.resolve(file);
-        match File::open(&path) {
-            Ok(_) => Ok(()),
-            Err(source) => Err(KubeError::CredentialFile {
-                origin: format!("kubeconfig {}", self.path.display()),
-                what,
-                path,
-                source: Arc::new(source),
-            }),
-        }
+        self.files.check(&path).map_err(|source| KubeError::CredentialFile {
+            origin: format!("kubeconfig {}", self.path.display()),
+            what,
+            path,
+            source: Arc::new(source),
+        })
     }
 
     /// Refuses data and a file for one thing.

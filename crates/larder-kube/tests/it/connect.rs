@@ -74,6 +74,26 @@ async fn read(client: &KubeClient) -> Result<String, KubeError> {
 }
 
 #[tokio::test]
+async fn what_is_no_regular_file_is_refused_at_once_with_its_name_and_the_remedy() {
+    let folder = TempDir::new().unwrap();
+    let fifo = folder.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
+    let good = "server: 'http://127.0.0.1:1'";
+    let says = format!("{}: it is a FIFO; put a regular file in its place", fifo.display());
+    let error = connect(&fifo).await.unwrap_err().to_string();
+    assert!(error.contains(&says), "{error}");
+    for (cluster, user) in [
+        (&*format!("{good}, certificate-authority: fifo"), "token: t"),
+        (good, "tokenFile: fifo"),
+        (good, "client-certificate: fifo, client-key-data: YQ=="),
+        (good, "client-certificate-data: YQ==, client-key: fifo"),
+    ] {
+        let error = connect(&kubeconfig(&folder, cluster, user)).await.unwrap_err().to_string();
+        assert!(error.contains(&says), "{cluster} {user}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() {
     let folder = TempDir::new().unwrap();
     let good = "server: 'http://127.0.0.1:1'";

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -279,15 +279,45 @@ async fn what_cannot_be_read_is_told_and_what_was_read_before_is_used() {
     assert_eq!(client.stats().connections_opened, 1);
 }
 
-/// A server that has refused the old token, and a token file that is read when the test says so: a pipe.
+/// A FIFO has no writer, so that a read that opened it would never end.
+#[tokio::test]
+async fn a_fifo_in_place_of_a_file_is_told_and_a_file_takes_effect_again() {
+    let world = World::new();
+    let server = world.server(6443).await;
+    world.write("token", server.admin_token());
+    world.configure_with_ca_file(6443, &server, &json!({"tokenFile": "token"}));
+    let client = world.client().await;
+    tokio::time::pause();
+    for name in ["kubeconfig", "ca.crt", "token"] {
+        let path = world.path(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let says = format!("{}: it is a FIFO; put a regular file in its place", path.display());
+        until(|| client.credentials_problem().is_some_and(|problem| problem.contains(&says))).await;
+        read(&client, "tls").await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        world.write(name, &text);
+        until(|| client.credentials_problem().is_none()).await;
+    }
+}
+
+/// A server that has refused the old token, and a token file with a new one that is read when the test says so.
 struct Renewal {
-    world: World,
     server: Arc<ApiServer>,
     client: KubeClient,
-    new: String,
+    /// Holds the only thread that reads files.
+    reads: std::sync::mpsc::Sender<()>,
+    _world: World,
 }
 
 impl Renewal {
+    /// Runs a test on a runtime with one thread for what blocks.
+    fn test(test: impl AsyncFnOnce(Self)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+        runtime.unwrap().block_on(async { test(Self::new().await).await });
+    }
+
     async fn new() -> Self {
         let world = World::new();
         let server = world.server(6443).await;
@@ -296,12 +326,12 @@ impl Renewal {
         world.configure(6443, &server, &json!({"tokenFile": "token"}));
         let client = world.client().await;
         read(&client, "tls").await.unwrap();
+        let (reads, held) = std::sync::mpsc::channel();
+        tokio::task::spawn_blocking(move || held.recv());
         server.expire_token(&old);
-        let path = world.path("token");
-        std::fs::remove_file(&path).unwrap();
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        world.write("token", &new);
         server.clear_requests();
-        Self { world, server, client, new }
+        Self { server, client, reads, _world: world }
     }
 
     /// A caller; it meets a 401.
@@ -316,67 +346,60 @@ impl Renewal {
         crate::server::until(is_refused).await;
     }
 
-    /// Lets the read of the token end. Later ones find a file.
-    async fn write_token(&self) {
-        let (path, new) = (self.world.path("token"), self.new.clone());
-        let write = move || {
-            let mut pipe = std::fs::File::options().write(true).open(&path)?;
-            write_private(&path, &new)?;
-            match pipe.write_all(new.as_bytes()) {
-                // The loader first looks whether the file can be opened. If that was all, it reads the file.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                written => written,
-            }
-        };
-        tokio::task::spawn_blocking(write).await.unwrap().unwrap();
+    /// Lets the token be read.
+    fn release(&self) {
+        self.reads.send(()).unwrap();
     }
 }
 
-#[tokio::test]
-async fn callers_that_meet_a_401_while_the_token_is_read_all_succeed_with_it() {
-    let renewal = Renewal::new().await;
-    let callers: Vec<_> = (0..20).map(|_| renewal.read()).collect();
-    renewal.until_refused(20).await;
-    assert!(callers.iter().all(|caller| !caller.is_finished()), "they wait");
-    renewal.write_token().await;
-    for caller in callers {
-        within(caller).await.unwrap().unwrap();
-    }
-    let stats = renewal.client.stats();
-    assert_eq!((stats.configuration_reads, stats.configuration_changes), (2, 1), "{stats:?}");
+#[test]
+fn callers_that_meet_a_401_while_the_token_is_read_all_succeed_with_it() {
+    Renewal::test(async |renewal| {
+        let callers: Vec<_> = (0..20).map(|_| renewal.read()).collect();
+        renewal.until_refused(20).await;
+        assert!(callers.iter().all(|caller| !caller.is_finished()), "they wait");
+        renewal.release();
+        for caller in callers {
+            within(caller).await.unwrap().unwrap();
+        }
+        let stats = renewal.client.stats();
+        assert_eq!((stats.configuration_reads, stats.configuration_changes), (2, 1), "{stats:?}");
+    });
 }
 
-#[tokio::test]
-async fn a_caller_that_is_dropped_while_it_waits_for_the_token_holds_up_nobody() {
-    let renewal = Renewal::new().await;
-    let leader = renewal.read();
-    renewal.until_refused(1).await;
-    let second = renewal.read();
-    renewal.until_refused(2).await;
-    leader.abort();
-    assert!(leader.await.unwrap_err().is_cancelled());
-    let third = renewal.read();
-    renewal.until_refused(3).await;
-    renewal.write_token().await;
-    second.await.unwrap().unwrap();
-    third.await.unwrap().unwrap();
-    // One that comes later finds the new token.
-    read(&renewal.client, "tls").await.unwrap();
+#[test]
+fn a_caller_that_is_dropped_while_it_waits_for_the_token_holds_up_nobody() {
+    Renewal::test(async |renewal| {
+        let leader = renewal.read();
+        renewal.until_refused(1).await;
+        let second = renewal.read();
+        renewal.until_refused(2).await;
+        leader.abort();
+        assert!(leader.await.unwrap_err().is_cancelled());
+        let third = renewal.read();
+        renewal.until_refused(3).await;
+        renewal.release();
+        second.await.unwrap().unwrap();
+        third.await.unwrap().unwrap();
+        // One that comes later finds the new token.
+        read(&renewal.client, "tls").await.unwrap();
+    });
 }
 
-#[tokio::test]
-async fn callers_wait_for_a_token_that_is_not_read_until_their_own_deadlines() {
-    let renewal = Renewal::new().await;
-    let caller = renewal.read();
-    renewal.until_refused(1).await;
-    // A read that blocks keeps the time from passing by itself.
-    tokio::time::pause();
-    let begun = Instant::now();
-    tokio::time::advance(Duration::from_secs(11)).await;
-    let error = caller.await.unwrap().unwrap_err();
-    assert!(error.is_unauthorized() && begun.elapsed() < Duration::from_secs(12), "{error}");
-    renewal.write_token().await;
-    until_read(&renewal.client).await;
+#[test]
+fn callers_wait_for_a_token_that_is_not_read_until_their_own_deadlines() {
+    Renewal::test(async |renewal| {
+        let caller = renewal.read();
+        renewal.until_refused(1).await;
+        // A read that blocks keeps the time from passing by itself.
+        tokio::time::pause();
+        let begun = Instant::now();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        let error = caller.await.unwrap().unwrap_err();
+        assert!(error.is_unauthorized() && begun.elapsed() < Duration::from_secs(12), "{error}");
+        renewal.release();
+        until_read(&renewal.client).await;
+    });
 }
 
 /// Both before there are any credentials and after a 401: a plugin prints what a pipe brings.
