@@ -33,19 +33,17 @@ impl From<String> for Mistake {
     }
 }
 
-/// All objects of a file, in order.
-pub(crate) fn read(text: &str) -> Vec<Found> {
-    let mut found = Vec::new();
-    for (document, part) in documents(text).into_iter().enumerate() {
-        for Placed { place, result } in objects(part.text) {
+/// All objects of a file, in order. Each document is decoded when its turn comes.
+pub(crate) fn read(text: &str) -> impl Iterator<Item = Found> {
+    documents(text).enumerate().flat_map(|(document, part)| {
+        objects(part.text).into_iter().map(move |Placed { place, result }| {
             let (line, column) = match place {
                 Some(Place { line, column }) => (part.line + line - 1, column),
                 None => (part.first, None),
             };
-            found.push(Found { document: document + 1, line, column, result });
-        }
-    }
-    found
+            Found { document: document + 1, line, column, result }
+        })
+    })
 }
 
 /// What the first document of a manifest means to larder, to compare it with what it means to the kubelet's decoder.
@@ -61,7 +59,7 @@ pub(crate) fn read(text: &str) -> Vec<Found> {
 /// ```
 #[doc(hidden)]
 pub fn manifest_meaning(text: &str) -> Result<serde_json::Value, String> {
-    let first = read(text).into_iter().next().ok_or("it has no document")?;
+    let first = read(text).next().ok_or("it has no document")?;
     let json = first.result.map_err(|mistake| mistake.problem)?.json();
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
@@ -76,30 +74,31 @@ struct Document<'a> {
 
 /// Cuts a file after the lines that begin with `...` and before those that begin with `---`, which YAML allows nowhere inside of
 /// a document, so that a mistake in one cannot reach the next. Documents without content are left out.
-fn documents(text: &str) -> Vec<Document<'_>> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut documents = Vec::new();
-    let (mut start, mut start_line, mut at) = (0, 1, 0);
-    let mut push = |start: usize, end: usize, line: usize| {
-        let text = text.get(start..end).unwrap_or_default();
-        // Without content but for comments, directives and the marks of a beginning and an end, it is none.
-        if let Some(first) = text.lines().position(has_content) {
-            documents.push(Document { line, first: line + first, text });
+fn documents(text: &str) -> impl Iterator<Item = Document<'_>> {
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut next_line = 1;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let (mut end, line) = (0, next_line);
+            for content in rest.split_inclusive('\n') {
+                if end > 0 && is_mark(content, "---") {
+                    break;
+                }
+                end += content.len();
+                next_line += 1;
+                if is_mark(content, "...") {
+                    break;
+                }
+            }
+            let (text, after) = rest.split_at_checked(end)?;
+            rest = after;
+            // Without content but for comments, directives and the marks of a beginning and an end, it is none.
+            if let Some(first) = text.lines().position(has_content) {
+                return Some(Document { line, first: line + first, text });
+            }
         }
-    };
-    for (line, content) in text.split_inclusive('\n').enumerate() {
-        if is_mark(content, "---") && at > start {
-            push(start, at, start_line);
-            (start, start_line) = (at, line + 1);
-        }
-        at += content.len();
-        if is_mark(content, "...") {
-            push(start, at, start_line);
-            (start, start_line) = (at, line + 2);
-        }
-    }
-    push(start, text.len(), start_line);
-    documents
+        None
+    })
 }
 
 fn is_mark(line: &str, mark: &str) -> bool {

@@ -104,7 +104,7 @@ impl FetchError for ManifestError {
 
 /// Something in a manifest that is not served as it stands there.
 /// It shows itself as in `/etc/larder/web.yaml:12:9: document 2: metadata.name: it is missing`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub struct Problem {
     /// The file.

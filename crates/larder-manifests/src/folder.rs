@@ -1,9 +1,9 @@
 //! The files of a folder, as they are now.
 
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -31,8 +31,34 @@ impl Stamp {
 pub(crate) struct Candidate {
     pub(crate) name: OsString,
     pub(crate) path: PathBuf,
-    /// Or why it cannot be looked at.
-    pub(crate) stamp: io::Result<Stamp>,
+    /// Or why it cannot be read, in words.
+    pub(crate) stamp: Result<Stamp, String>,
+}
+
+/// Why a file was not read.
+pub(crate) enum Unread {
+    /// It is not there any more.
+    Gone,
+    /// What is wrong with it, in words.
+    Problem(String),
+}
+
+impl Unread {
+    fn of(path: &Path, error: &io::Error) -> Self {
+        // A link to nothing is still there.
+        let is_gone = |path| fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if error.kind() == io::ErrorKind::NotFound && is_gone(path) {
+            Self::Gone
+        } else {
+            Self::Problem(error.to_string())
+        }
+    }
+}
+
+impl From<String> for Unread {
+    fn from(problem: String) -> Self {
+        Self::Problem(problem)
+    }
 }
 
 /// What identifies the folder itself, to see that another one has taken its place.
@@ -60,21 +86,39 @@ pub(crate) fn list(folder: &Path, limit: usize) -> io::Result<(Vec<Candidate>, b
     names.sort();
     more |= names.len() > limit;
     names.truncate(limit);
-    let candidates = names.into_iter().filter_map(|name| {
+    let mut candidates = Vec::with_capacity(names.len());
+    for name in names {
         let path = folder.join(&name);
         let stamp = match fs::metadata(&path) {
-            Ok(meta) if meta.is_file() => Ok(Stamp::of(&meta)),
-            // A folder, a socket or a pipe is no manifest, whatever its name.
-            Ok(_) => return None,
-            // Gone since it was listed; a link to nothing is still there.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&path).is_err() => {
-                return None;
-            }
-            Err(error) => Err(error),
+            Ok(meta) => is_regular(meta.file_type()).map(|()| Stamp::of(&meta)),
+            Err(error) => match Unread::of(&path, &error) {
+                Unread::Gone => {
+                    // Not if it has gone with the folder.
+                    identity(folder)?;
+                    continue;
+                }
+                Unread::Problem(problem) => Err(problem),
+            },
         };
-        Some(Candidate { name, path, stamp })
-    });
-    Ok((candidates.collect(), more))
+        candidates.push(Candidate { name, path, stamp });
+    }
+    Ok((candidates, more))
+}
+
+/// Checks that this is a file that can be read to its end.
+fn is_regular(file: FileType) -> Result<(), String> {
+    let what = if file.is_file() {
+        return Ok(());
+    } else if file.is_dir() {
+        "a directory"
+    } else if file.is_fifo() {
+        "a FIFO"
+    } else if file.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(format!("it is {what}; put a regular file in its place, or give it another ending"))
 }
 
 fn is_manifest(name: &Path) -> bool {
@@ -87,24 +131,29 @@ fn is_manifest(name: &Path) -> bool {
 ///
 /// # Errors
 ///
-/// What is wrong with the file, in words.
-pub(crate) fn read(path: &Path, limit: u64) -> Result<(Zeroizing<String>, Stamp), String> {
+/// That the file is gone, or what is wrong with it.
+pub(crate) fn read(path: &Path, limit: u64) -> Result<(Zeroizing<String>, Stamp), Unread> {
     let in_words = |error: io::Error| error.to_string();
-    let mut file = File::open(path).map_err(in_words)?;
-    let before = Stamp::of(&file.metadata().map_err(in_words)?);
+    // A FIFO may have taken its place since it was listed, and would wait for its writer.
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+    let mut file: File = opened.map_err(|error| Unread::of(path, &error))?;
+    let meta = file.metadata().map_err(in_words)?;
+    is_regular(meta.file_type())?;
+    let before = Stamp::of(&meta);
     if before.size > limit {
-        return Err(format!("it is larger than {limit} bytes"));
+        return Err(format!("it is larger than {limit} bytes").into());
     }
     // Room for all of it at once: growing would leave copies behind.
     let room = usize::try_from(before.size).unwrap_or_default().saturating_add(1);
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     file.by_ref().take(limit + 1).read_to_end(&mut bytes).map_err(in_words)?;
     if bytes.len() as u64 > limit {
-        return Err(format!("it is larger than {limit} bytes"));
+        return Err(format!("it is larger than {limit} bytes").into());
     }
     let after = Stamp::of(&file.metadata().map_err(in_words)?);
     if before != after || bytes.len() as u64 != after.size {
-        return Err("it is being written".to_owned());
+        return Err("it is being written".to_owned().into());
     }
     match String::from_utf8(std::mem::take(&mut *bytes)) {
         Ok(text) => Ok((Zeroizing::new(text), after)),
@@ -112,7 +161,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<(Zeroizing<String>, Stamp)
             let valid = error.utf8_error().valid_up_to();
             let bytes = Zeroizing::new(error.into_bytes());
             let line = bytes.iter().take(valid).fold(1, |line, byte| line + usize::from(*byte == b'\n'));
-            Err(format!("line {line} is not UTF-8"))
+            Err(format!("line {line} is not UTF-8").into())
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// A running hash. It tells apart what an operator writes; it resists no one who wants it to collide.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Hash(u128);
 
 impl Hash {

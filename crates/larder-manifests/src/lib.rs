@@ -10,13 +10,15 @@
 //! - *Each document on its own*: a bad one is reported with file, line and number, the good ones around it are served.
 //! - *Nothing vanishes by a slip*: while a file cannot be read, or one of its documents cannot, what the file had before and
 //!   lacks now is served on, and the report says so; of Secrets and ConfigMaps as stale. A file that has become empty is
-//!   believed at the second look.
+//!   believed at the second look. What is no regular file, such as a FIFO or a directory, cannot be read; a file that is gone is
+//!   gone.
 //! - *Absent is what is in no manifest*: while there is one that cannot be read and may hold a Secret or a ConfigMap, those
 //!   that are in none are not known, with the reason.
 //! - *First wins*: of two objects of the same kind, namespace and name, the one in the file whose name sorts first, then the
 //!   one further up, is served; the other is reported.
 //! - *Versions*: every change of an object has a `resourceVersion` higher than all before, also after a restart if the wall
 //!   clock did not go back.
+//! - *Few reports*: of a file with many problems the first ten are reported, and the others counted.
 //! - *Quiet*: no report quotes a Secret, nor a document of which it is not known that it is none.
 //!
 //! # Limits

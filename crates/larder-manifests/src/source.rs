@@ -9,6 +9,7 @@ use larder_objects::{FetchError, ObjectKey, Source};
 use larder_resource::{Kind, KubeObject, ObjectKind, Pod, SourceReader, SourceWriter, source};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use parking_lot::RwLock;
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -149,8 +150,8 @@ impl fmt::Debug for ManifestReader {
 ///
 /// # Cancel safety
 ///
-/// Cancelling or dropping the run ends the watching; a look at the folder that is under way ends by itself, on tokio's pool
-/// for what blocks.
+/// Cancelling or dropping the run ends the watching. A look at the folder that is under way runs on tokio's pool for what
+/// blocks, and ends after the document that it reads.
 pub struct ManifestSource {
     state: State,
     options: ManifestOptions,
@@ -191,17 +192,20 @@ impl ManifestSource {
 
     /// Follows until it is cancelled. A folder that cannot be read any more is looked at again and again.
     pub async fn run(self, cancelled: CancellationToken) {
-        cancelled.run_until_cancelled(self.follow()).await;
+        let looks = cancelled.child_token();
+        let _dropped = looks.clone().drop_guard();
+        cancelled.run_until_cancelled(self.follow(looks)).await;
     }
 
-    async fn follow(self) {
+    async fn follow(self, cancelled: CancellationToken) {
         let Self { mut state, options, mut writer, reader } = self;
         let mut watching = Watching::new(&reader.shared.folder);
         loop {
             // A file system that does not answer holds up a thread of the pool, not the runtime.
+            let ended = cancelled.clone();
             let mut look = tokio::task::spawn_blocking(move || {
                 watching.renew();
-                let scan = state.scan();
+                let scan = state.scan(&ended);
                 (state, watching, scan)
             });
             let looked = loop {
@@ -251,7 +255,8 @@ fn unreadable(folder: &Path, error: io::Error) -> ManifestError {
 /// Makes a look at the folder known: Secrets and ConfigMaps before the pods that may refer to them.
 fn publish(shared: &Shared, writer: &mut SourceWriter<Pod>, scan: Scan) {
     let before = Arc::clone(&shared.problems.read());
-    for problem in scan.problems.iter().filter(|problem| !before.contains(problem)) {
+    let known: HashSet<&Problem> = before.iter().collect();
+    for problem in scan.problems.iter().filter(|problem| !known.contains(problem)) {
         tracing::warn!("{problem}");
     }
     if scan.problems.is_empty() && !before.is_empty() {

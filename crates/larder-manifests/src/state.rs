@@ -2,7 +2,7 @@
 
 use crate::document::{self, Mistake};
 use crate::error::Problem;
-use crate::folder::{self, Stamp};
+use crate::folder::{self, Candidate, Stamp, Unread};
 use crate::hash::Hash;
 use crate::object::Manifest;
 use crate::source::ManifestOptions;
@@ -13,6 +13,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The most problems of a file that are reported one by one.
+const REPORTED: usize = 10;
 
 /// What is served of Secrets and ConfigMaps, and how far it is to be believed.
 #[derive(Default)]
@@ -51,10 +55,49 @@ struct Contents {
     /// None where the file is to be read again at the next look, changed or not.
     stamp: Option<Stamp>,
     entries: Vec<Entry>,
-    problems: Vec<Problem>,
-    /// The first of them behind which an object may be that nobody knows.
+    problems: Problems,
+    /// What is served though the file lacks it now.
+    served_as_before: Option<Problem>,
+    /// The first problem behind which an object may be that nobody knows.
     hides: Option<Problem>,
     seen_empty: bool,
+}
+
+/// The first problems of a file, and how many more there are.
+#[derive(Clone, Default)]
+struct Problems {
+    reported: Vec<Problem>,
+    more: usize,
+}
+
+impl Problems {
+    fn push(&mut self, problem: Problem) {
+        if self.reported.len() < REPORTED {
+            self.reported.push(problem);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// All of a file, as they are reported.
+    fn report(self, path: &Path) -> impl Iterator<Item = Problem> {
+        let more = (self.more > 0).then(|| {
+            let more = self.more;
+            problem(path, &format!("{more} more problems in this file; mend the first ones to see the next ones"))
+        });
+        self.reported.into_iter().chain(more)
+    }
+}
+
+/// What came of a look at a file.
+enum Looked {
+    Done,
+    /// It is to be looked at again soon.
+    Again,
+    /// It is not there any more.
+    Gone,
+    /// The look was cancelled.
+    Cancelled,
 }
 
 struct Entry {
@@ -104,17 +147,36 @@ impl State {
     }
 
     /// Looks at the folder, and reads what has changed.
-    pub(crate) fn scan(&mut self) -> io::Result<Scan> {
+    ///
+    /// # Errors
+    ///
+    /// Why the folder cannot be read; [`io::ErrorKind::Interrupted`] after cancellation, with which the state is no more of use.
+    pub(crate) fn scan(&mut self, cancelled: &CancellationToken) -> io::Result<Scan> {
         let (candidates, more) = folder::list(&self.folder, self.options.max_files)?;
+        self.look(candidates, more, cancelled)
+    }
+
+    /// Reads of these files those that have changed; `more` if the folder has more than these.
+    fn look(&mut self, candidates: Vec<Candidate>, more: bool, cancelled: &CancellationToken) -> io::Result<Scan> {
         let names: HashSet<_> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
         self.files.retain(|name, _| names.contains(name));
         let mut again = false;
         for candidate in candidates {
             let mut contents = self.files.remove(&candidate.name).unwrap_or_default();
-            match candidate.stamp {
-                Ok(stamp) if contents.stamp == Some(stamp) => {}
-                Ok(_) => again |= self.read(&candidate.path, &mut contents),
-                Err(error) => unread(&candidate.path, &mut contents, &error.to_string()),
+            let looked = match candidate.stamp {
+                Ok(stamp) if contents.stamp == Some(stamp) => Looked::Done,
+                Ok(_) => self.read(&candidate.path, &mut contents, cancelled),
+                Err(problem) => {
+                    unread(&candidate.path, &mut contents, &problem);
+                    Looked::Done
+                }
+            };
+            match looked {
+                Looked::Done => {}
+                Looked::Gone if folder::identity(&self.folder).is_ok() => continue,
+                // What has gone with its folder is kept. The next look meets the folder.
+                Looked::Again | Looked::Gone => again = true,
+                Looked::Cancelled => return Err(io::ErrorKind::Interrupted.into()),
             }
             self.files.insert(candidate.name, contents);
         }
@@ -132,27 +194,35 @@ impl State {
         Ok(scan)
     }
 
-    /// Reads a file into what is known of it; true where it is to be looked at again soon.
-    fn read(&mut self, path: &Path, contents: &mut Contents) -> bool {
+    /// Reads a file into what is known of it.
+    fn read(&mut self, path: &Path, contents: &mut Contents, cancelled: &CancellationToken) -> Looked {
         let (text, stamp) = match folder::read(path, self.options.max_file_bytes) {
             Ok(read) => read,
-            Err(problem) => {
+            Err(Unread::Gone) => return Looked::Gone,
+            Err(Unread::Problem(problem)) => {
                 unread(path, contents, &problem);
-                return true;
+                return Looked::Again;
             }
         };
-        let found = document::read(&text);
-        if found.is_empty() && !contents.entries.is_empty() && !contents.seen_empty {
+        let mut found = document::read(&text).peekable();
+        if found.peek().is_none() && !contents.entries.is_empty() && !contents.seen_empty {
             unread(path, contents, "it has become empty");
             contents.seen_empty = true;
-            return true;
+            return Looked::Again;
         }
         let old = std::mem::take(&mut contents.entries);
-        let mut problems = Vec::new();
-        contents.hides = None;
+        let mut known = HashMap::with_capacity(old.len());
+        for entry in &old {
+            known.entry((&entry.key, entry.fingerprint)).or_insert(entry);
+        }
+        let mut problems = Problems::default();
+        (contents.hides, contents.served_as_before) = (None, None);
         for found in found {
+            if cancelled.is_cancelled() {
+                return Looked::Cancelled;
+            }
             let made = found.result.and_then(|manifest| {
-                self.entry(manifest, path, &old, found.document, found.line).map_err(Mistake::from)
+                self.entry(manifest, path, &known, found.document, found.line).map_err(Mistake::from)
             });
             match made {
                 Ok(entry) => contents.entries.push(entry),
@@ -166,19 +236,20 @@ impl State {
                 }
             }
         }
-        if !problems.is_empty() {
+        if !problems.reported.is_empty() {
             let has: HashSet<Key> = contents.entries.iter().map(|entry| entry.key.clone()).collect();
             let kept = old.into_iter().filter(|entry| !has.contains(&entry.key));
             let kept: Vec<Entry> = kept.map(|entry| Entry { kept: true, ..entry }).collect();
             if !kept.is_empty() {
-                problems.push(problem(path, &format!("served as before until that is mended: {}", names(&kept))));
+                let text = format!("served as before until that is mended: {}", names(&kept));
+                contents.served_as_before = Some(problem(path, &text));
             }
             contents.entries.extend(kept);
         }
         contents.problems = problems;
         contents.stamp = Some(stamp);
         contents.seen_empty = false;
-        false
+        Looked::Done
     }
 
     /// An object of a file; the one from before where it is the same.
@@ -186,23 +257,16 @@ impl State {
         &mut self,
         mut manifest: Manifest,
         path: &Path,
-        old: &[Entry],
+        known: &HashMap<(&Key, Hash), &Entry>,
         document: usize,
         line: usize,
     ) -> Result<Entry, String> {
         manifest.settle(&self.node, &path.to_string_lossy());
         let key = (manifest.kind, ObjectKey::new(&manifest.namespace, &manifest.name));
         let fingerprint = manifest.fingerprint();
-        if let Some(same) = old.iter().find(|entry| entry.key == key && entry.fingerprint == fingerprint) {
-            return Ok(Entry {
-                key,
-                fingerprint,
-                version: same.version,
-                document,
-                line,
-                object: same.object.clone(),
-                kept: false,
-            });
+        let same = known.get(&(&key, fingerprint)).map(|same| (same.version, same.object.clone()));
+        if let Some((version, object)) = same {
+            return Ok(Entry { key, fingerprint, version, document, line, object, kept: false });
         }
         self.version += 1;
         let json = zeroize::Zeroizing::new(manifest.versioned(self.version));
@@ -219,14 +283,14 @@ impl State {
         let mut served = HashMap::with_capacity(self.served.len());
         for (name, contents) in &mut self.files {
             let path = self.folder.join(name);
-            problems.extend(contents.problems.iter().cloned());
+            let mut of_file = contents.problems.clone();
             if objects.hidden.is_none() {
                 objects.hidden.clone_from(&contents.hides);
             }
             for entry in &mut contents.entries {
                 let mut refuse = |problem: String| {
                     let (document, line) = (Some(entry.document), Some(entry.line));
-                    problems.push(Problem { file: path.clone(), document, line, column: None, problem });
+                    of_file.push(Problem { file: path.clone(), document, line, column: None, problem });
                 };
                 let (kind, key) = &entry.key;
                 if let Some((file, line)) = winners.get(&entry.key) {
@@ -265,13 +329,15 @@ impl State {
                     Held::Object(object) => {
                         objects.served.insert(entry.key.clone(), Arc::clone(object));
                         // Where all that can be read is of other kinds, the first that is wrong stands for all.
-                        let why = contents.hides.as_ref().or(contents.problems.first());
+                        let why = contents.hides.as_ref().or(contents.problems.reported.first());
                         if let Some(why) = why.filter(|_| entry.kept) {
                             objects.kept.insert(entry.key.clone(), why.clone());
                         }
                     }
                 }
             }
+            problems.extend(of_file.report(&path));
+            problems.extend(contents.served_as_before.clone());
         }
         self.served = served;
         Scan { pods, objects, problems, again: false }
@@ -289,7 +355,8 @@ fn unread(path: &Path, contents: &mut Contents, why: &str) {
         entry.kept = true;
     }
     contents.hides = Some(problem(path, why));
-    contents.problems = vec![problem(path, &text)];
+    contents.problems = Problems { reported: vec![problem(path, &text)], more: 0 };
+    contents.served_as_before = None;
     contents.stamp = None;
 }
 

@@ -10,7 +10,6 @@ fn lines(text: &str) -> Vec<String> {
         format!("{}:{}{column}", found.document, found.line)
     };
     read(text)
-        .into_iter()
         .map(|found| match &found.result {
             Ok(made) => format!("{} {} {}/{}", place(&found), made.kind, made.namespace, made.name),
             Err(Mistake { problem, hides: true }) => format!("{}! {problem}", place(&found)),
@@ -159,7 +158,7 @@ fn a_bomb_of_aliases_is_refused() {
 fn scalars_are_read_as_the_tools_of_kubernetes_read_them() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers: [{name: c, image: i}]\n  volumes:\n  - {name: v, secret: {secretName: s, defaultMode: 0400}}\n";
     let mut found = read(text);
-    let Ok(mut pod) = found.remove(0).result else { panic!("it is a pod") };
+    let Ok(mut pod) = found.next().unwrap().result else { panic!("it is a pod") };
     let json: Value = serde_json::from_slice(&pod.versioned(1)).unwrap();
     assert_eq!(json["spec"]["volumes"][0]["secret"]["defaultMode"], 0o400);
     let problem = &lines("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: y}\n")[0];
@@ -169,7 +168,7 @@ fn scalars_are_read_as_the_tools_of_kubernetes_read_them() {
 /// The JSON of a text's only object.
 fn json(text: &str) -> Value {
     let mut found = read(text);
-    match found.remove(0).result {
+    match found.next().unwrap().result {
         Ok(mut made) => serde_json::from_slice(&made.versioned(1)).unwrap(),
         Err(mistake) => panic!("{text}: {}", mistake.problem),
     }

@@ -1,7 +1,9 @@
 //! What a folder's files make of what is held.
 
 use super::*;
+use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
+use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
 
 struct Folder {
@@ -29,7 +31,7 @@ impl Folder {
     }
 
     fn scan(&mut self) -> Seen {
-        Seen::new(&self.state.scan().unwrap(), self.dir.path())
+        Seen::new(&self.state.scan(&CancellationToken::new()).unwrap(), self.dir.path())
     }
 }
 
@@ -101,9 +103,89 @@ fn only_manifest_files_are_read() {
     for file in ["a.txt", "b", ".hidden.yaml", "c.yaml~", "d.yaml.bak"] {
         folder.write(file, &map("x", "1"));
     }
-    fs::create_dir(folder.dir.path().join("e.yaml")).unwrap();
+    fs::create_dir(folder.dir.path().join("e")).unwrap();
     let seen = folder.scan();
     assert!(seen.objects.is_empty() && seen.problems.is_empty(), "{seen:?}");
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_and_is_none_is_a_problem_of_that_file() {
+    let mut folder = Folder::new();
+    let path = folder.dir.path().join("a.yaml");
+    let replace: [(&str, &dyn Fn()); 4] = [
+        ("a FIFO", &|| mkfifoat(CWD, &path, Mode::RUSR).unwrap()),
+        ("a directory", &|| fs::create_dir(&path).unwrap()),
+        ("a socket", &|| drop(UnixListener::bind(&path).unwrap())),
+        ("a device", &|| std::os::unix::fs::symlink("/dev/zero", &path).unwrap()),
+    ];
+    for (what, replace) in replace {
+        folder.write("a.yaml", &map("x", what));
+        assert!(folder.scan().problems.is_empty());
+        fs::remove_file(&path).unwrap();
+        replace();
+        let seen = folder.scan();
+        assert!(seen.objects.len() == 1 && seen.objects[0].ends_with(what), "{seen:?}");
+        let says = format!(
+            "a.yaml: it is {what}; put a regular file in its place, or give it another ending; served as before until it \
+             can be read: ConfigMap default/x"
+        );
+        assert_eq!(seen.problems, [says]);
+        // What took its place between the list and the read.
+        assert!(matches!(folder::read(&path, 10), Err(Unread::Problem(_))));
+        if path.is_dir() { fs::remove_dir(&path) } else { fs::remove_file(&path) }.unwrap();
+    }
+    assert!(folder.scan().objects.is_empty(), "then it is gone");
+}
+
+#[test]
+fn a_file_that_goes_while_it_is_looked_at_is_gone() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &map("x", "1"));
+    folder.write("b.yaml", &map("yy", "1"));
+    folder.scan();
+    folder.write("a.yaml", &map("x", "2"));
+    let look = |folder: &mut Folder, away: &dyn Fn()| {
+        let (files, more) = folder::list(folder.dir.path(), 10).unwrap();
+        away();
+        Seen::new(&folder.state.look(files, more, &CancellationToken::new()).unwrap(), folder.dir.path())
+    };
+    let (root, other) = (folder.dir.path().to_owned(), folder.dir.path().with_extension("away"));
+    let seen = look(&mut folder, &|| fs::rename(&root, &other).unwrap());
+    assert!(seen.objects.len() == 2 && seen.again, "the folder is gone, not the file: {seen:?}");
+    fs::rename(&other, &root).unwrap();
+    let seen = look(&mut folder, &|| fs::remove_file(root.join("a.yaml")).unwrap());
+    assert_eq!((seen.objects.len(), seen.problems.len(), seen.again), (1, 0, false), "{seen:?}");
+}
+
+#[test]
+fn of_many_problems_of_a_file_a_few_are_reported_and_the_others_counted() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &("---\na: 1\n".repeat(25) + &map("x", "1")));
+    folder.write("b.yaml", &map("x", "1").repeat(30));
+    let seen = folder.scan();
+    assert_eq!(seen.objects, ["ConfigMap default/x@101 1"]);
+    assert_eq!(seen.problems.len(), 22, "{seen:?}");
+    assert_eq!(seen.problems[0], "a.yaml:2: document 1: kind is missing");
+    let more = |file: &str, more: usize| {
+        format!("{file}.yaml: {more} more problems in this file; mend the first ones to see the next ones")
+    };
+    assert_eq!((&seen.problems[10], &seen.problems[21]), (&more("a", 15), &more("b", 20)));
+    folder.write("a.yaml", &"---\na: 1\n".repeat(25));
+    let seen = folder.scan();
+    assert_eq!(
+        seen.problems[10..12],
+        [more("a", 15), "a.yaml: served as before until that is mended: ConfigMap default/x".to_owned()]
+    );
+}
+
+#[test]
+fn a_look_that_is_cancelled_ends_before_the_next_document() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &map("x", "1"));
+    let cancelled = CancellationToken::new();
+    cancelled.cancel();
+    let error = folder.state.scan(&cancelled).err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::Interrupted);
 }
 
 #[test]
@@ -265,7 +347,7 @@ fn a_folder_that_is_gone_is_an_error_and_forgets_nothing() {
     folder.scan();
     let (from, to) = (folder.dir.path().to_owned(), folder.dir.path().with_extension("away"));
     fs::rename(&from, &to).unwrap();
-    assert!(folder.state.scan().is_err());
+    assert!(folder.state.scan(&CancellationToken::new()).is_err());
     fs::rename(&to, &from).unwrap();
     assert_eq!(folder.scan().objects, ["ConfigMap default/x@101 1"]);
 }
@@ -281,20 +363,23 @@ fn what_cannot_be_read_casts_doubt_on_what_it_had_and_on_what_is_not_there() {
     let secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata: {k: dg==}\n";
     folder.write("a.yaml", &format!("{}{secret}", map("x", "1")));
     folder.write("b.yaml", &map("z", "1"));
-    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], false));
+    assert_eq!(doubts(&folder.state.scan(&CancellationToken::new()).unwrap()), (vec![], false));
 
     // A value that is no base64; then a document of another kind, which hides nothing.
     folder.write("a.yaml", &format!("{}{}", map("x", "1"), secret.replace("dg==", "'no base64'")));
-    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec!["s".to_owned()], true));
+    assert_eq!(doubts(&folder.state.scan(&CancellationToken::new()).unwrap()), (vec!["s".to_owned()], true));
     let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
     folder.write("a.yaml", &format!("{}{secret}", map("x", "2")));
-    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], false));
+    assert_eq!(doubts(&folder.state.scan(&CancellationToken::new()).unwrap()), (vec![], false));
     folder.write("a.yaml", &format!("{}{secret}{service}", map("x", "2")));
-    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], false));
+    assert_eq!(doubts(&folder.state.scan(&CancellationToken::new()).unwrap()), (vec![], false));
 
     // The whole file, which is too large; what is in others is as it stands there.
     folder.write("a.yaml", &map("x", &"1".repeat(300)));
-    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec!["s".to_owned(), "x".to_owned()], true));
+    assert_eq!(
+        doubts(&folder.state.scan(&CancellationToken::new()).unwrap()),
+        (vec!["s".to_owned(), "x".to_owned()], true)
+    );
     folder.write("a.yaml", &map("x", "3"));
-    assert_eq!(doubts(&folder.state.scan().unwrap()), (vec![], false));
+    assert_eq!(doubts(&folder.state.scan(&CancellationToken::new()).unwrap()), (vec![], false));
 }

@@ -121,6 +121,22 @@ async fn problems_come_and_go_with_the_files() {
     running.stop().await;
 }
 
+/// With time and memory that grow with the square of the documents this would not end within the minute.
+#[tokio::test]
+async fn a_file_with_very_many_bad_documents_holds_up_no_other_file() {
+    let folder = TempDir::new().unwrap();
+    let running = Running::on(folder.path()).await;
+    fs::write(folder.path().join("a.yaml"), "---\na: 1\n".repeat(50_000)).unwrap();
+    fs::write(folder.path().join("b.yaml"), pod("web")).unwrap();
+    until(|| running.reader.pods().get("default", "web").is_some()).await;
+    let problems = running.reader.problems();
+    assert!(problems.len() < 20, "{} problems", problems.len());
+    assert!(problems.last().unwrap().to_string().contains(" more problems in this file"), "{problems:?}");
+    fs::write(folder.path().join("b.yaml"), pod("db")).unwrap();
+    until(|| running.reader.pods().get("default", "db").is_some()).await;
+    running.stop().await;
+}
+
 #[tokio::test]
 async fn a_file_swapped_in_by_rename_is_noticed() {
     let folder = TempDir::new().unwrap();
