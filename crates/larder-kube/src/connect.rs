@@ -195,7 +195,11 @@ impl Origin {
             if token.is_empty() { Err(bad("the file is empty")) } else { Ok(token) }
         });
         match (read, inline) {
-            (Ok(token), _) => Ok(Some(token)),
+            (Ok(token), _) if HeaderValue::from_str(&token).is_ok() => Ok(Some(token)),
+            (Ok(token), _) => {
+                let what = if token.contains('\n') { "has more than one line" } else { "has control characters" };
+                Err(self.config(&format!("token {}: the file {what}; leave only the token in it", path.display())))
+            }
             (Err(_), Some(inline)) => Ok(Some(inline)),
             (Err(error), None) => Err(error),
         }

@@ -5,19 +5,26 @@
 //! - *Bounded*: a run has a deadline, and its output a largest size.
 //! - *Nothing stays*: a plugin is the leader of a process group, and the whole group is killed when the run is over: at its end,
 //!   at the deadline, and where the run is dropped.
+//! - *The plugin's end counts*: a process that has left the group may hold the output open. It is not waited for: the output counts
+//!   as it is one second after the plugin's end.
 //! - *Quiet*: no error has the arguments, the environment or the output of a plugin. Its standard error is not read.
 //!
 //! # Differs from client-go
 //!
 //! A daemon has no terminal: a plugin gets no standard input, and one that must have it is refused. What a plugin leaves
-//! running in its process group is killed. Output is JSON; client-go takes YAML, too.
+//! running in its process group is killed, and what it leaves outside of the group is not waited for; client-go waits until all
+//! have closed the output. Output is JSON; client-go takes YAML, too.
 
 use crate::kubeconfig::{ExecConfig, InteractiveMode};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
-use std::io;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::fs::Metadata;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::pin::pin;
 use std::process::{ExitStatus, Stdio};
@@ -29,6 +36,9 @@ use zeroize::Zeroizing;
 
 /// The most that a plugin may print, in bytes.
 const OUTPUT: u64 = 1 << 20;
+
+/// How long the output is read on after a plugin's end, while other processes hold it open.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How long a plugin that was killed may take to be gone.
 const GONE: Duration = Duration::from_secs(1);
@@ -101,7 +111,7 @@ impl Plugin {
         let mut child = self.command().spawn().map_err(|error| self.not_started(&error))?;
         let run = async {
             // Killed where this is dropped or fails, before the leader is reaped and its number can be another's.
-            let group = Group::of(&child).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+            let group = Group::of(&child).ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
             self.finish(&mut child, group).await
         };
         let ended = tokio::time::timeout(deadline, run).await;
@@ -138,33 +148,49 @@ impl Plugin {
 
     /// How it ended and what it printed.
     async fn finish(&self, child: &mut Child, group: Group) -> io::Result<(ExitStatus, Zeroizing<Vec<u8>>)> {
-        let stdout = child.stdout.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        let stdout = child.stdout.take().ok_or_else(|| io::Error::from(ErrorKind::BrokenPipe))?;
         let ended = ended(group.0);
         let mut ended = pin!(ended);
         let mut output = Zeroizing::new(Vec::with_capacity(16 << 10));
         {
             let mut limited = stdout.take(OUTPUT + 1);
-            let mut read = pin!(limited.read_to_end(&mut output));
-            let closed = tokio::select! {
-                read = &mut read => Some(read?),
+            // What was read stays in the buffer where this is dropped.
+            let read = async {
+                while limited.read_buf(&mut *output).await? > 0 {}
+                io::Result::Ok(())
+            };
+            let mut read = pin!(read);
+            let has_ended = tokio::select! {
+                read = &mut read => {
+                    read?;
+                    false
+                }
                 ended = &mut ended => {
                     ended?;
-                    None
+                    true
                 }
             };
-            match closed {
-                Some(read) if read as u64 > OUTPUT => {}
-                Some(_) => {
-                    ended.await?;
-                    drop(group);
+            if has_ended {
+                // Its children may hold the output open, and those that have left the group go on.
+                drop(group);
+                if let Ok(read) = tokio::time::timeout(GRACE, read).await {
+                    read?;
                 }
-                None => {
-                    // Its children may hold the output open.
-                    drop(group);
-                    read.await?;
-                }
+                return self.outcome(child, output).await;
             }
         }
+        if output.len() as u64 <= OUTPUT {
+            ended.await?;
+            drop(group);
+        }
+        self.outcome(child, output).await
+    }
+
+    async fn outcome(
+        &self,
+        child: &mut Child,
+        output: Zeroizing<Vec<u8>>,
+    ) -> io::Result<(ExitStatus, Zeroizing<Vec<u8>>)> {
         if output.len() as u64 > OUTPUT {
             return Err(io::Error::other(format!("printed more than {OUTPUT} bytes and was killed")));
         }
@@ -175,20 +201,25 @@ impl Plugin {
     fn parse(&self, output: &[u8]) -> Result<Issued, String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Credential {
+        struct Credential<'a> {
             #[serde(default)]
             kind: String,
             #[serde(default)]
             api_version: String,
-            status: Option<Status>,
+            #[serde(borrow)]
+            status: Option<Status<'a>>,
         }
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Status {
-            token: Option<String>,
-            client_certificate_data: Option<String>,
-            client_key_data: Option<String>,
-            expiration_timestamp: Option<Timestamp>,
+        struct Status<'a> {
+            #[serde(borrow)]
+            token: Option<&'a RawValue>,
+            #[serde(borrow)]
+            client_certificate_data: Option<&'a RawValue>,
+            #[serde(borrow)]
+            client_key_data: Option<&'a RawValue>,
+            #[serde(borrow)]
+            expiration_timestamp: Option<&'a RawValue>,
         }
         let wrong = |problem: &str| Err(self.failed(problem));
         // The error's own text can quote the output.
@@ -202,10 +233,17 @@ impl Plugin {
             return wrong(&format!("did not print the version that the kubeconfig has for it, {}", self.api_version));
         }
         let Some(status) = credential.status else { return wrong("printed an ExecCredential without a status") };
-        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let text = |name, raw| {
+            let text: Option<String> = self.field(name, raw, "a string")?;
+            Ok::<_, String>(text.filter(|text| !text.is_empty()))
+        };
         let bytes = |text: String| Zeroizing::new(text.into_bytes());
-        let token = filled(status.token).map(Zeroizing::new);
-        let certificate = match (filled(status.client_certificate_data), filled(status.client_key_data)) {
+        let token = text("token", status.token)?.map(Zeroizing::new);
+        let certificate = text("clientCertificateData", status.client_certificate_data)?;
+        let key = text("clientKeyData", status.client_key_data)?;
+        let time = "a time such as 2030-01-02T03:04:05Z";
+        let expires_at = self.field("expirationTimestamp", status.expiration_timestamp, time)?;
+        let certificate = match (certificate, key) {
             (Some(certificate), Some(key)) => Some((bytes(certificate), bytes(key))),
             (None, None) => None,
             _ => return wrong("printed only one of a certificate and its key"),
@@ -213,7 +251,18 @@ impl Plugin {
         if token.is_none() && certificate.is_none() {
             return wrong("printed neither a token nor a certificate with its key");
         }
-        Ok(Issued { token, certificate, expires_at: status.expiration_timestamp })
+        Ok(Issued { token, certificate, expires_at })
+    }
+
+    /// A field of the status. The error's own text can quote the output.
+    fn field<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        raw: Option<&RawValue>,
+        expected: &str,
+    ) -> Result<Option<T>, String> {
+        let wrong = |_| self.failed(&format!("printed an ExecCredential whose status.{name} is not {expected}"));
+        raw.map(|raw| serde_json::from_str(raw.get()).map_err(wrong)).transpose()
     }
 
     fn failed(&self, problem: &str) -> String {
@@ -224,9 +273,40 @@ impl Plugin {
     }
 
     fn not_started(&self, error: &io::Error) -> String {
-        let hint = self.install_hint.as_ref().map(|hint| format!("; {}", hint.trim())).unwrap_or_default();
-        let path = if Path::new(&self.command).is_absolute() { "" } else { ", or give its path in the kubeconfig" };
-        format!("the credential plugin {:?} cannot be started: {error}; install it{path}{hint}", self.command)
+        const NO_PROGRAM: Option<i32> = Some(rustix::io::Errno::NOEXEC.raw_os_error());
+        let has_nul = |text: &str| text.contains('\0');
+        let path = Path::new(&self.command);
+        let file = path.is_absolute().then(|| path.metadata().ok()).flatten();
+        let why = if has_nul(&self.command) {
+            "its command has a NUL character; remove it from the kubeconfig".to_owned()
+        } else if self.args.iter().any(|arg| has_nul(arg))
+            || self.env.iter().any(|(name, value)| has_nul(name) || has_nul(value))
+        {
+            "one of its arguments or environment variables has a NUL character; remove it from the kubeconfig"
+                .to_owned()
+        } else if file.as_ref().is_some_and(Metadata::is_dir) {
+            "it is a directory; give the path of a program in the kubeconfig".to_owned()
+        } else if file.as_ref().is_some_and(|file| !file.is_file()) {
+            "it is not a regular file; give the path of a program in the kubeconfig".to_owned()
+        } else if file.as_ref().is_some_and(|file| file.mode() & 0o111 == 0) {
+            "it is not executable; make it executable (chmod +x), or give the path of a program in the kubeconfig"
+                .to_owned()
+        } else if error.raw_os_error() == NO_PROGRAM {
+            format!(
+                "{error}; it must be a program for this machine, or a script whose first line is #! with its interpreter"
+            )
+        } else if error.kind() == ErrorKind::NotFound && file.is_some() {
+            "the interpreter that it needs is missing; install the one that its first line (#!) names".to_owned()
+        } else if error.kind() == ErrorKind::NotFound {
+            let hint = self.install_hint.as_ref().map(|hint| format!("; {}", hint.trim())).unwrap_or_default();
+            let path = if path.is_absolute() { "" } else { ", or give its path in the kubeconfig" };
+            format!("{error}; install it{path}{hint}")
+        } else if error.kind() == ErrorKind::PermissionDenied {
+            format!("{error}; let this process execute it")
+        } else {
+            format!("{error}; larder tries again")
+        };
+        format!("the credential plugin {:?} cannot be started: {why}", self.command)
     }
 }
 

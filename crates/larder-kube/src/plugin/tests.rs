@@ -3,6 +3,7 @@
 use super::*;
 use crate::kubeconfig::ExecConfig;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -89,7 +90,16 @@ async fn a_plugin_that_fails_is_told_without_what_it_printed() {
         (printing("{}"), "printed neither a token nor a certificate"),
         (printing(r#"{"token": ""}"#), "printed neither a token nor a certificate"),
         (printing(r#"{"token": "sentinel", "clientKeyData": "k"}"#), "printed only one of a certificate and its key"),
-        (printing(r#"{"token": "sentinel", "expirationTimestamp": "soon"}"#), "did not print an ExecCredential"),
+        (
+            printing(r#"{"token": "sentinel", "expirationTimestamp": "sentinel"}"#),
+            "whose status.expirationTimestamp is not a time such as 2030-01-02T03:04:05Z",
+        ),
+        (printing(r#"{"token": ["sentinel"]}"#), "whose status.token is not a string"),
+        (
+            printing(r#"{"clientCertificateData": {"sentinel": 1}}"#),
+            "whose status.clientCertificateData is not a string",
+        ),
+        (printing(r#"{"clientKeyData": 1}"#), "whose status.clientKeyData is not a string"),
         ("yes sentinel".to_owned(), "printed more than 1048576 bytes and was killed"),
         ("yes sentinel & yes sentinel".to_owned(), "printed more than 1048576 bytes and was killed"),
     ];
@@ -112,6 +122,39 @@ async fn a_plugin_that_is_missing_is_told_with_how_to_install_it() {
     let expected = "the credential plugin \"/none/plugin\" cannot be started: No such file or directory (os error 2); \
                     install it; get it at example.com";
     assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn a_plugin_that_cannot_be_started_is_told_with_what_is_wrong_with_it() {
+    let folder = TempDir::new().unwrap();
+    let program = |name: &str, text: &str, mode: u32| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    };
+    let table = [
+        ("a\0b".to_owned(), "its command has a NUL character; remove it from the kubeconfig"),
+        (folder.path().display().to_string(), "it is a directory; give the path of a program in the kubeconfig"),
+        ("/dev/null".to_owned(), "it is not a regular file; give the path of a program in the kubeconfig"),
+        (
+            program("plain", "#!/bin/sh\n", 0o600),
+            "it is not executable; make it executable (chmod +x), or give the path of a program in the kubeconfig",
+        ),
+        (
+            program("interpreter", "#!/none/sh\n", 0o700),
+            "the interpreter that it needs is missing; install the one that its first line (#!) names",
+        ),
+        (program("other", "\u{7f}ELF", 0o700), "Exec format error (os error 8); it must be a program for this machine"),
+    ];
+    for (command, says) in table {
+        let exec = ExecConfig { command, install_hint: Some("get it at example.com".to_owned()), ..exec("") };
+        let told = Plugin::new(&exec, None).unwrap().run(LONG).await.map(drop).unwrap_err();
+        let expected = format!("the credential plugin {:?} cannot be started: {says}", exec.command);
+        assert!(told.starts_with(&expected) && !told.contains("install it"), "{told}");
+    }
+    let told = plugin("a\0b").run(LONG).await.map(drop).unwrap_err();
+    assert!(told.contains("one of its arguments or environment variables has a NUL character"), "{told}");
 }
 
 #[test]
@@ -178,6 +221,22 @@ async fn a_plugin_that_leaves_a_child_behind_is_not_waited_for_any_longer() {
     for pid in until_started(&folder).await {
         until_gone(&pid).await;
     }
+}
+
+/// client-go would wait for it.
+#[tokio::test]
+async fn a_child_that_has_left_the_group_and_holds_the_output_is_not_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let pid = folder.path().join("pid");
+    let script = format!(
+        "setsid sh -c 'echo $$ > {0}; exec sleep 1000' & while [ ! -s {0} ]; do :; done; {1}",
+        pid.display(),
+        printing(r#"{"token": "t"}"#)
+    );
+    let issued = plugin(&script).run(LONG).await.map(|issued| issued.token.unwrap().to_string());
+    let pid = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
+    rustix::process::kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(issued.unwrap(), "t");
 }
 
 #[tokio::test]

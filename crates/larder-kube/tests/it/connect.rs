@@ -74,6 +74,21 @@ async fn read(client: &KubeClient) -> Result<String, KubeError> {
 }
 
 #[tokio::test]
+async fn a_token_file_that_holds_more_than_a_token_is_named_with_the_remedy() {
+    let folder = TempDir::new().unwrap();
+    let token = folder.path().join("token");
+    let path = kubeconfig(&folder, "server: 'http://127.0.0.1:1'", "tokenFile: token");
+    for (text, what) in
+        [(format!("{SECRET}\n{SECRET}\n"), "more than one line"), (format!("{SECRET}\u{1}t"), "control characters")]
+    {
+        std::fs::write(&token, text).unwrap();
+        let error = connect(&path).await.unwrap_err().to_string();
+        let says = format!("token {}: the file has {what}; leave only the token in it", token.display());
+        assert!(error.ends_with(&says) && !error.contains(SECRET), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_regular_file_is_refused_at_once_with_its_name_and_the_remedy() {
     let folder = TempDir::new().unwrap();
     let fifo = folder.path().join("fifo");
