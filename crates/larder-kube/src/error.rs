@@ -32,12 +32,12 @@ pub enum Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Object(kind, key) => write!(f, "{} {}/{}", kind.in_words(), key.namespace(), key.name()),
+            Self::Object(kind, key) => write!(f, "{} {}/{}", kind.singular(), key.namespace(), key.name()),
             Self::PodsOf(node) => write!(f, "pods of node {node}"),
             Self::Node(node) => write!(f, "node {node}"),
-            Self::Namespace(kind, namespace) => write!(f, "{}s of namespace {namespace}", kind.in_words()),
+            Self::Namespace(kind, namespace) => write!(f, "{}s of namespace {namespace}", kind.singular()),
             Self::Identity => f.write_str("own identity"),
-            Self::Any(kind) => f.write_str(kind.in_words()),
+            Self::Any(kind) => f.write_str(kind.singular()),
         }
     }
 }

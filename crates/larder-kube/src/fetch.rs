@@ -4,7 +4,7 @@ use crate::backoff::Backoff;
 use crate::client::{KubeClient, segment};
 use crate::error::{KubeError, Target};
 use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
-use larder_resource::{DecodeError, Kind, KubeObject, ObjectKind};
+use larder_resource::{DecodeError, KubeObject, ObjectKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -98,7 +98,7 @@ impl Fetch for KubeFetch {
 
 fn path_of(kind: ObjectKind, key: &ObjectKey, read: ReadKind) -> Option<String> {
     let (namespace, name) = (segment(key.namespace())?, segment(key.name())?);
-    let resource = Kind::from(kind).resource();
+    let resource = kind.resource();
     let mut path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
     if let Some(version) = read.resource_version() {
         path.push_str("?resourceVersion=");

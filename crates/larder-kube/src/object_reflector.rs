@@ -29,7 +29,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Method;
 use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
-use larder_resource::{DecodeError, Kind, KubeObject, ObjectKind};
+use larder_resource::{DecodeError, KubeObject, ObjectKind};
 use serde::Deserialize;
 use std::fmt;
 use std::pin::pin;
@@ -361,7 +361,7 @@ async fn may(client: &KubeClient, kind: ObjectKind, namespace: &str, verb: &str)
     let review = serde_json::json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {
-            "namespace": namespace, "verb": verb, "version": "v1", "resource": Kind::from(kind).resource(),
+            "namespace": namespace, "verb": verb, "version": "v1", "resource": kind.resource(),
         }},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

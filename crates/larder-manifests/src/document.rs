@@ -1,6 +1,6 @@
 //! From a file's text to objects, each document on its own.
 
-use crate::object::Manifest;
+use crate::object::{Manifest, ManifestKind};
 use larder_yaml::{Mistake as Wrong, Node, Value, yaml_or_json};
 
 /// What a document gave: an object, or what is wrong with it.
@@ -150,17 +150,21 @@ fn objects(text: &str) -> Vec<Placed> {
         Ok(head) => head,
         Err(wrong) => return vec![Placed::wrong("", &wrong)],
     };
-    let list_of = match (version.as_str(), kind.as_str()) {
-        ("v1", "Pod" | "Secret" | "ConfigMap") => return vec![Placed::made(&kind, Manifest::new(&kind, node))],
-        ("v1", "List") => "",
-        ("v1", "PodList") => "Pod",
-        ("v1", "SecretList") => "Secret",
-        ("v1", "ConfigMapList") => "ConfigMap",
-        ("" | "v1", "") => return vec![Placed::mistake("kind is missing".to_owned())],
-        ("", _) => return vec![Placed::mistake("apiVersion is missing".to_owned())],
-        _ => return vec![Placed::mistake(unknown(&version, &kind))],
-    };
-    items(node, list_of)
+    if version == "v1" {
+        if let Some(known) = ManifestKind::from_name(&kind) {
+            return vec![Placed::made(&kind, Manifest::new(known, node))];
+        }
+        // A `List` is of any kinds.
+        let is_held = |of: &str| of.is_empty() || ManifestKind::from_name(of).is_some();
+        if let Some(list_of) = kind.strip_suffix("List").filter(|of| is_held(of)) {
+            return items(node, list_of);
+        }
+    }
+    vec![match (version.as_str(), kind.as_str()) {
+        ("" | "v1", "") => Placed::mistake("kind is missing".to_owned()),
+        ("", _) => Placed::mistake("apiVersion is missing".to_owned()),
+        _ => Placed::mistake(unknown(&version, &kind)),
+    }]
 }
 
 /// Version and kind, in the form that this program knows them by.
@@ -185,10 +189,10 @@ fn items(list: Node, list_of: &str) -> Vec<Placed> {
             Err(wrong) => Placed::wrong("", &wrong),
             Ok((version, kind)) => {
                 let kind = if kind.is_empty() { list_of.to_owned() } else { kind };
-                match (version.as_str(), kind.as_str()) {
-                    ("" | "v1", "Pod" | "Secret" | "ConfigMap") => Placed::made(&kind, Manifest::new(&kind, item)),
-                    (_, "") => Placed::mistake("kind is missing".to_owned()),
-                    _ => Placed::mistake(unknown(&version, &kind)),
+                match ManifestKind::from_name(&kind).filter(|_| matches!(version.as_str(), "" | "v1")) {
+                    Some(known) => Placed::made(&kind, Manifest::new(known, item)),
+                    None if kind.is_empty() => Placed::mistake("kind is missing".to_owned()),
+                    None => Placed::mistake(unknown(&version, &kind)),
                 }
             }
         };
@@ -203,7 +207,8 @@ fn items(list: Node, list_of: &str) -> Vec<Placed> {
 
 fn unknown(version: &str, kind: &str) -> Mistake {
     let problem = format!(
-        "{version} {kind} is nothing that a node's larder holds; it takes v1 Pod, Secret, ConfigMap and lists of these"
+        "{version} {kind} is nothing that a node's larder holds; it takes v1 {} and lists of these",
+        ManifestKind::names()
     );
     Mistake { problem, hides: false }
 }

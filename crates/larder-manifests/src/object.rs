@@ -4,7 +4,7 @@ use crate::hash::Hash;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use larder_resource::{Kind, MIRROR_ANNOTATION};
+use larder_resource::{Kind, MIRROR_ANNOTATION, ObjectKind};
 use larder_yaml::{Bytes, Mistake, Node, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,6 +15,38 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// The annotations with which the kubelet says where a static pod comes from, and its UID.
 const SOURCE_ANNOTATION: &str = "kubernetes.io/config.source";
 const HASH_ANNOTATION: &str = "kubernetes.io/config.hash";
+
+/// The kinds that manifests can have.
+#[derive(Clone, Copy)]
+pub(crate) enum ManifestKind {
+    Pod,
+    Object(ObjectKind),
+}
+
+impl ManifestKind {
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::Pod).chain(ObjectKind::ALL.map(Self::Object))
+    }
+
+    /// The kind of this name, such as `ConfigMap`.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::all().find(|kind| Kind::from(*kind).as_str() == name)
+    }
+
+    /// All of them, in a sentence.
+    pub(crate) fn names() -> String {
+        Self::all().map(|kind| Kind::from(kind).as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl From<ManifestKind> for Kind {
+    fn from(kind: ManifestKind) -> Self {
+        match kind {
+            ManifestKind::Pod => Self::Pod,
+            ManifestKind::Object(kind) => kind.kind(),
+        }
+    }
+}
 
 /// An object with all that it has but its version.
 pub(crate) struct Manifest {
@@ -87,7 +119,7 @@ impl Manifest {
     /// # Errors
     ///
     /// What is wrong with it; never what stands there.
-    pub(crate) fn new(kind: &str, mut node: Node) -> Result<Self, Mistake> {
+    pub(crate) fn new(kind: ManifestKind, mut node: Node) -> Result<Self, Mistake> {
         let at = |path: &str| at(&node, path);
         let place = [at("spec.containers"), at("metadata.name"), at("metadata.namespace")];
         if let Value::Map(fields) = &mut node.value {
@@ -99,18 +131,20 @@ impl Manifest {
         let wrong = |place: larder_yaml::Place, path: &str, problem: String| {
             Node { value: Value::Null, place }.mistake(path, problem)
         };
-        let (kind, body) = match kind {
-            "Pod" => {
+        let body = match kind {
+            ManifestKind::Pod => {
                 let pod: Pod = node.decode()?;
                 if pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty()) {
                     return Err(wrong(containers, "spec.containers", "a pod needs at least one container".to_owned()));
                 }
-                (Kind::Pod, Body::Pod(pod.into()))
+                Body::Pod(pod.into())
             }
-            "Secret" => (Kind::Secret, Body::Secret(Box::new(node.decode::<SecretFields>()?.into()))),
-            _ => (Kind::ConfigMap, Body::ConfigMap(Box::new(node.decode::<ConfigMapFields>()?.into()))),
+            ManifestKind::Object(ObjectKind::Secret) => Body::Secret(Box::new(node.decode::<SecretFields>()?.into())),
+            ManifestKind::Object(ObjectKind::ConfigMap) => {
+                Body::ConfigMap(Box::new(node.decode::<ConfigMapFields>()?.into()))
+            }
         };
-        let mut manifest = Self { kind, namespace: String::new(), name: String::new(), body };
+        let mut manifest = Self { kind: kind.into(), namespace: String::new(), name: String::new(), body };
         let meta = manifest.metadata();
         let name = meta.name.clone().unwrap_or_default();
         let namespace = meta.namespace.take().filter(|namespace| !namespace.is_empty());

@@ -119,9 +119,10 @@ enum Held {
 
 impl Held {
     fn new(kind: Kind, json: &[u8]) -> Result<Self, DecodeError> {
-        match kind {
-            Kind::Pod => Pod::from_json(json).map(|pod| Self::Pod(pod.into())),
-            _ => KubeObject::from_json(kind, json).map(|object| Self::Object(object.into())),
+        if kind == Kind::Pod {
+            Pod::from_json(json).map(|pod| Self::Pod(pod.into()))
+        } else {
+            KubeObject::from_json(kind, json).map(|object| Self::Object(object.into()))
         }
     }
 

@@ -15,7 +15,7 @@ pub enum ReadError {
     /// No pod of this node refers to the object, so it is not this node's to read.
     #[error(
         "{} \"{key}\" is not held: no pod of node \"{node}\" refers to it; {}",
-        singular(*kind),
+        kind.singular(),
         if *from_manifests { "add a pod that does" } else { "read it from the API server" }
     )]
     NotReferenced {
@@ -29,7 +29,7 @@ pub enum ReadError {
         from_manifests: bool,
     },
     /// It was asked for a pod that does not refer to it, or whose objects are not held.
-    #[error("{} \"{key}\" is not held for pod \"{pod}\" (uid {uid}): {why}", singular(*kind))]
+    #[error("{} \"{key}\" is not held for pod \"{pod}\" (uid {uid}): {why}", kind.singular())]
     NotReferencedByPod {
         /// The object's kind.
         kind: Kind,
@@ -72,16 +72,6 @@ pub enum ReadError {
         /// Which source is missing, and how to start with it.
         why: &'static str,
     },
-}
-
-/// A kind's name within a sentence.
-pub(crate) fn singular(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Secret => "secret",
-        Kind::ConfigMap => "configmap",
-        Kind::Pod => "pod",
-        Kind::Node => "node",
-    }
 }
 
 impl ReadError {

@@ -59,7 +59,7 @@ pub use answer::Answer;
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use error::{ReadError, StartError};
 pub use larder_objects::Outcome;
-pub use larder_resource::ObjectKind;
+pub use larder_resource::{ObjectKind, PerKind};
 pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{

@@ -12,7 +12,7 @@ use crate::error::ReadError;
 use larder_clock::Timestamp;
 use larder_objects::{Outcome, ReadKind, Source};
 use larder_pleg::PlegObserver;
-use larder_resource::{Kind, KubeObject, ObjectKind};
+use larder_resource::{KubeObject, ObjectKind};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -106,7 +106,7 @@ impl Metrics {
 
     /// Versions of objects of a kind that went back, as noticed above its store.
     pub(crate) fn versions_went_back(&self, kind: ObjectKind) -> u64 {
-        let label = KindLabel { kind: Kind::from(kind).resource() };
+        let label = KindLabel { kind: kind.resource() };
         self.went_back.get(&label).map_or(0, |counter| counter.get())
     }
 
@@ -117,7 +117,7 @@ impl Metrics {
 
     /// The metrics of one kind.
     pub(crate) fn of(&self, kind: ObjectKind) -> ObjectMetrics {
-        ObjectMetrics { kind: Kind::from(kind).resource(), all: self.clone() }
+        ObjectMetrics { kind: kind.resource(), all: self.clone() }
     }
 }
 

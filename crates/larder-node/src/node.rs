@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::config::{Cluster, Config, RuntimeEndpoint};
-use crate::error::{ReadError, StartError, singular};
+use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectCache, ObjectCacheConfig, ObjectList};
 use crate::registrar::{Caches, Registrar};
@@ -17,7 +17,7 @@ use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, Sou
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_resource::source::{self, Held};
-use larder_resource::{Kind, KubeObject, ObjectKind, Pod, SourceReader, SourceWriter};
+use larder_resource::{KubeObject, ObjectKind, PerKind, Pod, SourceReader, SourceWriter};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -40,7 +40,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Where the pods and objects come from, for reports.
 enum From {
-    Kube(KubeClient, [KubeReflect; 2]),
+    Kube(KubeClient, PerKind<KubeReflect>),
     Manifests {
         reader: larder_manifests::ManifestReader,
         /// Says that there is no node; what it says is stale once it is dropped.
@@ -103,7 +103,7 @@ impl Node {
                 kind,
                 node: Arc::clone(&name),
                 strategy: match reflect {
-                    ObjectReflectors::Kube(_) => config.change_detection.of(kind),
+                    ObjectReflectors::Kube(_) => *config.change_detection.of(kind),
                     // With a TTL of nothing: each read looks, and what was read is kept as last known.
                     ObjectReflectors::Manifests => Strategy::Ttl,
                 },
@@ -120,10 +120,7 @@ impl Node {
                 metrics: Arc::new(metrics.of(kind)),
             })
         };
-        let caches = Arc::new(Caches {
-            secrets: cache(ObjectKind::Secret, sources.secrets.0, sources.secrets.1),
-            config_maps: cache(ObjectKind::ConfigMap, sources.config_maps.0, sources.config_maps.1),
-        });
+        let caches: Arc<Caches> = Arc::new(sources.objects.map(|kind, (fetch, reflect)| cache(kind, fetch, reflect)));
         let registrar =
             Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
         let node = Self {
@@ -142,8 +139,9 @@ impl Node {
         };
         node.ask_for_itself();
         node.run(sources.run, config.policy.fetch_on_reference);
-        for (task, kind) in [("idle secrets", ObjectKind::Secret), ("idle configmaps", ObjectKind::ConfigMap)] {
+        for kind in ObjectKind::ALL {
             let (caches, every, until) = (Arc::clone(&node.caches), config.idle_check(), node.tasks.token.clone());
+            let task = format!("idle {}", kind.resource());
             node.tasks.spawn(task, async move { caches.of(kind).stop_idle(every, until).await });
         }
         Ok(Arc::new(node))
@@ -165,9 +163,12 @@ impl Node {
             tasks.spawn("pleg", async move { runtime.run(until).await });
         }
         if fetch_on_reference {
-            for (task, kind) in [("secrets", ObjectKind::Secret), ("configmaps", ObjectKind::ConfigMap)] {
+            for kind in ObjectKind::ALL {
                 let (caches, until) = (Arc::clone(&self.caches), token.clone());
-                tasks.spawn(task, async move { caches.of(kind).keep(KEEP_EVERY, KEEP_DEADLINE, until).await });
+                tasks.spawn(
+                    kind.resource(),
+                    async move { caches.of(kind).keep(KEEP_EVERY, KEEP_DEADLINE, until).await },
+                );
             }
         }
     }
@@ -209,7 +210,7 @@ impl Node {
     pub async fn stop(&self) {
         self.tasks.stop().await;
         if let From::Kube(_, reflects) = &self.from {
-            for reflect in reflects {
+            for reflect in reflects.values() {
                 // What does not end is dropped with the process.
                 let _ = tokio::time::timeout(REFLECTORS_END, reflect.stop()).await;
             }
@@ -262,7 +263,7 @@ impl Node {
         let cache = self.caches.of(kind);
         self.registrar.caught_up().await;
         if cache.references(namespace, name) == 0 {
-            Self::synced(&self.pods, || format!("{} \"{namespace}/{name}\"", singular(kind.into())))?;
+            Self::synced(&self.pods, || format!("{} \"{namespace}/{name}\"", kind.kind().singular()))?;
         }
         cache.read(namespace, name, deadline).await
     }
@@ -308,7 +309,7 @@ impl Node {
         wanted: impl Fn(&ObjectKey) -> bool + Send,
         deadline: Duration,
     ) -> Result<ObjectList, ReadError> {
-        Self::synced(&self.pods, || Kind::from(kind).resource().to_owned())?;
+        Self::synced(&self.pods, || kind.resource().to_owned())?;
         self.registrar.caught_up().await;
         Ok(self.caches.of(kind).list(wanted, deadline).await)
     }
@@ -343,7 +344,7 @@ impl Node {
 
     fn held<T: Held>(&self, reader: &SourceReader<T>, namespace: &str, name: &str) -> Result<Answer<T>, ReadError> {
         let slash = if namespace.is_empty() { "" } else { "/" };
-        let what = || format!("{} \"{namespace}{slash}{name}\"", singular(T::KIND));
+        let what = || format!("{} \"{namespace}{slash}{name}\"", T::KIND.singular());
         // What is there may be served, stale, before it is known what is absent.
         let found = reader.get(namespace, name);
         let (freshness, why) = if found.is_some() { Self::listed(reader, what)? } else { Self::synced(reader, what)? };
@@ -526,8 +527,7 @@ struct Sources {
     from: From,
     pods: SourceReader<Pod>,
     node: SourceReader<larder_resource::Node>,
-    secrets: (ObjectSource, ObjectReflectors),
-    config_maps: (ObjectSource, ObjectReflectors),
+    objects: PerKind<(ObjectSource, ObjectReflectors)>,
     run: RunSources,
     default_ttl: Duration,
     source: Option<Source>,
@@ -550,15 +550,14 @@ impl Sources {
         };
         let pods = PodSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
         let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
-        let reflects = [ObjectKind::Secret, ObjectKind::ConfigMap].map(|kind| client.reflector(kind));
-        let source = |kind, reflect: &KubeReflect| {
-            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflectors::Kube(reflect.clone()))
-        };
+        let reflects = PerKind::from_fn(|kind| client.reflector(kind));
+        let objects = PerKind::from_fn(|kind| {
+            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflectors::Kube(reflects.of(kind).clone()))
+        });
         Ok(Self {
             pods: pods.reader(),
             node: node.reader(),
-            secrets: source(ObjectKind::Secret, &reflects[0]),
-            config_maps: source(ObjectKind::ConfigMap, &reflects[1]),
+            objects,
             run: RunSources::Kube(pods, node),
             default_ttl: config.default_ttl,
             source: None,
@@ -574,12 +573,12 @@ impl Sources {
         let (writer, node) = source::new(Source::Manifest, clock);
         writer.replace([]);
         writer.watching();
-        let source = |kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::Manifests);
+        let objects =
+            PerKind::from_fn(|kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::Manifests));
         Ok(Self {
             pods: reader.pods().clone(),
             node,
-            secrets: source(ObjectKind::Secret),
-            config_maps: source(ObjectKind::ConfigMap),
+            objects,
             run: RunSources::Manifests(manifests),
             // A read is a look into a map, so every read has what the files have.
             default_ttl: Duration::ZERO,

@@ -22,7 +22,7 @@
 
 use crate::answer::Answer;
 use crate::config::Policy;
-use crate::error::{ReadError, singular};
+use crate::error::ReadError;
 use crate::fetch_log::{Backoff, Failure, FetchLog, Logged, SourceFetch, SourceReflectors};
 use crate::metrics::ObjectMetrics;
 use crate::reflector_log::LoggedReflectors;
@@ -34,7 +34,7 @@ use larder_objects::{
     PodObjects, Read, Reference, References, Source, StaleReason, Store as _, StrategyOptions, StrategyStore, Ttl,
     WentBack,
 };
-use larder_resource::{Kind, KubeObject, ObjectKind};
+use larder_resource::{KubeObject, ObjectKind};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -374,7 +374,7 @@ where
 
     fn unknown(&self, key: &ObjectKey, failure: &Failure) -> ReadError {
         ReadError::Unknown {
-            what: format!("{} \"{key}\"", singular(self.kind.into())),
+            what: format!("{} \"{key}\"", self.kind.kind().singular()),
             why: failure.why.to_string(),
             retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
         }
@@ -418,7 +418,7 @@ fn went_back(kind: ObjectKind, metrics: Arc<ObjectMetrics>) -> WentBack<KubeObje
     Arc::new(move |key, before, after| {
         let (before, after) = (before.resource_version(), after.resource_version());
         tracing::warn!(
-            kind = Kind::from(kind).resource(), object = %key, before, after,
+            kind = kind.resource(), object = %key, before, after,
             "resourceVersion went back: was the API server's etcd restored from a backup?"
         );
         metrics.version_went_back();

@@ -11,7 +11,7 @@ use larder_clock::Clock;
 use larder_objects::{
     FetchError, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
 };
-use larder_resource::{Kind, KubeObject, ObjectKind};
+use larder_resource::{KubeObject, ObjectKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl<C: Clock> Noting<C> {
 
 impl<R, C: Clock + Clone, E> LoggedReflectors<R, C, E> {
     fn noting(&self, scope: Scope) -> Noting<C> {
-        let kind = Kind::from(self.kind).resource();
+        let kind = self.kind.resource();
         Noting { kind, scope, clock: self.clock.clone(), log: Arc::clone(&self.log) }
     }
 

@@ -13,7 +13,7 @@ use crate::source::{ObjectReflectors, ObjectSource};
 use futures_util::FutureExt as _;
 use larder_clock::MonotonicClock;
 use larder_objects::PodIdentity;
-use larder_resource::{Change, ObjectKind, Pod, SourceReader};
+use larder_resource::{Change, PerKind, Pod, SourceReader};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -23,24 +23,8 @@ use tokio_util::sync::CancellationToken;
 /// The cache of a kind.
 pub(crate) type Cache = ObjectCache<ObjectSource, ObjectReflectors, MonotonicClock>;
 
-/// The caches of both kinds.
-pub(crate) struct Caches {
-    pub(crate) secrets: Cache,
-    pub(crate) config_maps: Cache,
-}
-
-impl Caches {
-    pub(crate) fn of(&self, kind: ObjectKind) -> &Cache {
-        match kind {
-            ObjectKind::Secret => &self.secrets,
-            ObjectKind::ConfigMap => &self.config_maps,
-        }
-    }
-
-    pub(crate) fn both(&self) -> [&Cache; 2] {
-        [&self.secrets, &self.config_maps]
-    }
-}
+/// The cache of each kind.
+pub(crate) type Caches = PerKind<Cache>;
 
 /// Follows the pods.
 pub(crate) struct Registrar {
@@ -94,7 +78,7 @@ impl Registrar {
     fn resync(&self, all: &[Arc<Pod>]) {
         let there: HashSet<(&str, &str, &str)> =
             all.iter().map(|pod| (pod.namespace(), pod.name(), pod.uid())).collect();
-        for cache in self.caches.both() {
+        for cache in self.caches.values() {
             for (pod, uid) in cache.registered_pods() {
                 if !there.contains(&(pod.namespace(), pod.name(), uid.as_str())) {
                     cache.unregister_pod(PodIdentity { namespace: pod.namespace(), name: pod.name(), uid: &uid });
@@ -117,7 +101,7 @@ impl Registrar {
         match pod.typed() {
             Ok(typed) => {
                 self.unreadable.lock().remove(&key());
-                for cache in self.caches.both() {
+                for cache in self.caches.values() {
                     cache.register_pod(&typed);
                 }
             }
@@ -130,7 +114,7 @@ impl Registrar {
 
     fn remove(&self, pod: &Pod) {
         self.unreadable.lock().remove(&(pod.namespace().to_owned(), pod.name().to_owned()));
-        for cache in self.caches.both() {
+        for cache in self.caches.values() {
             cache.unregister_pod(identity(pod));
         }
     }

@@ -3,6 +3,7 @@
 //! This is also the answer of the local API's `/larder/v1/status`: names in camel case, times in RFC 3339.
 
 use jiff::Timestamp;
+use larder_resource::PerKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -169,10 +170,9 @@ pub struct Counts {
     pub pods: u64,
     /// Those of them whose objects are held: terminal ones have released theirs.
     pub pods_registered: u64,
-    /// Secrets.
-    pub secrets: ObjectCounts,
-    /// ConfigMaps.
-    pub config_maps: ObjectCounts,
+    /// The objects that pods refer to, of each kind.
+    #[serde(flatten)]
+    pub objects: PerKind<ObjectCounts>,
     /// Containers, as the runtime has them.
     pub containers: ContainerCounts,
     /// Newer-than waits that are open.

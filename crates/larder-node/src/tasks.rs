@@ -1,6 +1,7 @@
 //! The tasks of a node's larder: each has a name, ends with the token, and is waited for; one that ends before is noticed.
 
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -15,21 +16,21 @@ pub(crate) struct Tasks {
     /// Short ones that come with reads and end by themselves, or with the token.
     pub(crate) fleeting: TaskTracker,
     running: Mutex<JoinSet<()>>,
-    ended: Arc<Mutex<Vec<&'static str>>>,
+    ended: Arc<Mutex<Vec<Cow<'static, str>>>>,
 }
 
 /// Notes the end of a task, by a panic too.
 struct Ending {
-    name: &'static str,
+    name: Cow<'static, str>,
     token: CancellationToken,
-    ended: Arc<Mutex<Vec<&'static str>>>,
+    ended: Arc<Mutex<Vec<Cow<'static, str>>>>,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         if !self.token.is_cancelled() {
-            tracing::error!(task = self.name, "a task of larder has ended that was to run on");
-            self.ended.lock().push(self.name);
+            tracing::error!(task = &*self.name, "a task of larder has ended that was to run on");
+            self.ended.lock().push(self.name.clone());
         }
     }
 }
@@ -39,8 +40,8 @@ impl Tasks {
         Self { token, fleeting: TaskTracker::new(), running: Mutex::default(), ended: Arc::default() }
     }
 
-    pub(crate) fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let ending = Ending { name, token: self.token.clone(), ended: Arc::clone(&self.ended) };
+    pub(crate) fn spawn(&self, name: impl Into<Cow<'static, str>>, task: impl Future<Output = ()> + Send + 'static) {
+        let ending = Ending { name: name.into(), token: self.token.clone(), ended: Arc::clone(&self.ended) };
         self.running.lock().spawn(async move {
             let _ending = ending;
             task.await;
@@ -48,7 +49,7 @@ impl Tasks {
     }
 
     /// The tasks that ended although they were to run on.
-    pub(crate) fn ended(&self) -> Vec<&'static str> {
+    pub(crate) fn ended(&self) -> Vec<Cow<'static, str>> {
         self.ended.lock().clone()
     }
 

@@ -6,7 +6,7 @@
 //!
 //! - [`KubeObject`]: the bytes of one object, and the metadata that a cache needs.
 //! - [`Pod`] and [`Node`]: the same, with what a node needs of its pods and of itself.
-//! - [`Kind`] and [`ObjectKind`]: the kinds that larder holds, and those that pods refer to.
+//! - [`Kind`] and [`ObjectKind`]: the kinds that larder holds, and those that pods refer to; [`PerKind`]: a value for each.
 //! - [`source`]: the pods or the node as a source last had them, for readers and followers.
 //! - [`selector`]: label and field selectors.
 //! - [`json`]: how the JSON of the Kubernetes API is read.
@@ -47,7 +47,7 @@ pub mod source;
 mod text;
 
 pub use error::DecodeError;
-pub use kind::{Kind, ObjectKind};
+pub use kind::{Kind, ObjectKind, PerKind};
 pub use node::Node;
 pub use object::{KubeObject, json_of};
 pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};

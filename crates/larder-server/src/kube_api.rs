@@ -11,14 +11,13 @@ use crate::body::kubernetes_list;
 use crate::error::ApiError;
 use crate::freshness::Told;
 use crate::params::Params;
-use crate::wire::object_kind;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, HeaderValue, header};
 use larder_node::{ObjectKind, ReadError};
 use larder_objects::ObjectKey;
-use larder_resource::{Kind, json_of};
+use larder_resource::json_of;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +79,7 @@ pub(crate) async fn list_in_namespace(
 
 async fn list(app: &App, kind: &str, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
     refuse_for_list(params)?;
-    match (kind, object_kind(kind)) {
+    match (kind, ObjectKind::from_resource(kind)) {
         ("pods", _) => list_pods(app, namespace, params),
         (_, Some(kind)) => list_objects(app, kind, namespace, params).await,
         _ => Err(unknown_path(&format!("/api/v1/{kind}"))),
@@ -98,11 +97,11 @@ async fn list_objects(
         namespace.is_none_or(|namespace| namespace == key.namespace()) && fields.matches(key.namespace(), key.name())
     };
     let mut list = app.node.list_objects(kind, wanted, read_timeout(params)?).await?;
-    let plural = Kind::from(kind).resource();
+    let plural = kind.resource();
     let headers = incomplete(plural, &list.unknown, list.items.len(), params.flag("partial"))?;
     list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
     let told = Told::of_all(&list.items);
-    let body = kubernetes_list(Kind::from(kind).as_str(), list.items.into_iter().map(|answer| json_of(answer.object)));
+    let body = kubernetes_list(kind.kind().as_str(), list.items.into_iter().map(|answer| json_of(answer.object)));
     let mut response = json(app, told.as_ref(), body.into_body());
     response.headers_mut().extend(headers);
     Ok(response)
@@ -205,7 +204,8 @@ pub(crate) async fn get_one(
         let answer = app.node.get_pod(&namespace, &name);
         return one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))));
     }
-    let kind = object_kind(&kind).ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
+    let kind = ObjectKind::from_resource(&kind)
+        .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
     let timeout = read_timeout(&params)?;
     let answer = match params.text("pod") {
         Some(pod) => app.node.get_object_for((&namespace, pod), kind, &name, timeout).await,

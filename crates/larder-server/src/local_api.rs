@@ -7,13 +7,12 @@ use crate::kube_api::read_timeout;
 use crate::params::Params;
 use crate::wire::{
     Freshness, FreshnessState, ObjectEntries, ObjectEntry, ObjectMeta, PodStatusAnswer, PodStatusAnswers, RuntimeState,
-    object_kind,
 };
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
-use larder_node::{PodStatusRead, ReadError, Report, SourceState, WaitError};
+use larder_node::{ObjectKind, PodStatusRead, ReadError, Report, SourceState, WaitError};
 use larder_objects::ObjectKey;
 use larder_pod_status::PodUid;
 use larder_resource::Kind;
@@ -36,7 +35,8 @@ pub(crate) async fn list_entries(
     Names(kind): Names<String>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
+    let kind =
+        ObjectKind::from_resource(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
     params.only(&["namespace", "labelSelector", "fieldSelector", "timeout"])?;
     let (labels, fields) = (params.label_selector()?, params.field_selector()?);
     let namespace = params.text("namespace");
@@ -66,7 +66,7 @@ pub(crate) async fn list_entries(
     }
     items.extend(list.unknown.iter().map(|(key, error)| entry(key, Freshness::unknown(why(error)))));
     items.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    let mut response = Json(ObjectEntries { kind: Kind::from(kind).resource().to_owned(), items }).into_response();
+    let mut response = Json(ObjectEntries { kind: kind.resource().to_owned(), items }).into_response();
     if let Some(told) = told {
         response.headers_mut().extend(told.headers(&app.node));
     }
@@ -90,7 +90,8 @@ pub(crate) async fn get_entry(
     Names((kind, namespace, name)): Names<(String, String, String)>,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let kind = object_kind(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
+    let kind =
+        ObjectKind::from_resource(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
     params.only(&["timeout"])?;
     let answer = app.node.get_object(kind, &namespace, &name, read_timeout(&params)?).await?;
     let told = Told::of(&answer);

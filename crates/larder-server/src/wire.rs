@@ -5,7 +5,7 @@
 //! [`PodStatus`].
 
 use jiff::Timestamp;
-use larder_node::{Answer, Node, ObjectKind, SourceState};
+use larder_node::{Answer, Node, SourceState};
 use larder_objects::{FreshState, Source};
 use larder_pleg::PodStatus;
 use serde::{Deserialize, Serialize};
@@ -177,15 +177,6 @@ impl ObjectMeta {
             labels: object.labels().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
             created_at: object.created_at().and_then(|seconds| Timestamp::from_second(seconds).ok()),
         }
-    }
-}
-
-/// The kind of object that a path names.
-pub(crate) fn object_kind(plural: &str) -> Option<ObjectKind> {
-    match plural {
-        "secrets" => Some(ObjectKind::Secret),
-        "configmaps" => Some(ObjectKind::ConfigMap),
-        _ => None,
     }
 }
 

@@ -3,11 +3,12 @@
 //! A table needs no data, and none is asked for it: a Secret's values leave the daemon only for `-o json` and `-o yaml`.
 
 use crate::client::{Client, Connection, Error, Query, Reply};
-use crate::kinds::{KINDS, Kind, Target, namespace, parse_targets};
+use crate::kinds::{KINDS, Target, namespace, parse_targets};
 use crate::output::table::Table;
 use crate::output::{self, Format, age};
 use crate::run::duration;
 use jiff::Timestamp;
+use larder_resource::Kind;
 use larder_server::cache_status::CacheStatus;
 use larder_server::wire::{FreshnessState, ObjectEntries, ObjectEntry};
 use serde_json::{Value, json};
@@ -128,14 +129,14 @@ impl Get {
         if target.kind.is_namespaced() && !self.options.all_namespaces {
             path.extend(["namespaces", &self.options.namespace]);
         }
-        path.push(target.kind.plural());
+        path.push(target.kind.resource());
         path.extend(target.name.as_deref());
         self.with_selectors(Query::new(&path), target)
     }
 
     /// larder's own path of what is known of a list, or of one object, without its data.
     fn entries(&self, target: &Target) -> Query {
-        let mut path = vec!["larder", "v1", "objects", target.kind.plural()];
+        let mut path = vec!["larder", "v1", "objects", target.kind.resource()];
         if let Some(name) = &target.name {
             path.extend([self.options.namespace.as_str(), name]);
         }
@@ -200,9 +201,9 @@ impl Get {
             let same = rest.iter().take_while(|target| target.kind == first.kind).count();
             let (of_kind, others) = rest.split_at(same);
             rest = others;
-            let rows = match first.kind {
-                Kind::Secret | Kind::ConfigMap => self.object_rows(of_kind, now).await?,
-                Kind::Pod | Kind::Node => self.document_rows(of_kind, now).await?,
+            let rows = match first.kind.object_kind() {
+                Some(_) => self.object_rows(of_kind, now).await?,
+                None => self.document_rows(of_kind, now).await?,
             };
             if !rows.is_empty() {
                 texts.push(self.render(first.kind, rows));
@@ -249,7 +250,7 @@ impl Get {
 
     /// Says what a table cannot: that an object is stale, or not known.
     fn complain_of(&mut self, kind: Kind, entry: &ObjectEntry) {
-        let what = format!("{kind} \"{}/{}\"", entry.namespace, entry.name);
+        let what = format!("{} \"{}/{}\"", kind.singular(), entry.namespace, entry.name);
         let why = entry.freshness.reason.as_deref().unwrap_or("no reason given");
         match entry.freshness.state {
             FreshnessState::Unknown => self.warn(&[format!("{what} is not known yet: {why}")]),
@@ -272,7 +273,7 @@ impl Get {
             if let Some(stale) = freshness.strip_prefix("stale ") {
                 let detail = cache_status(&reply).and_then(|status| status.detail).unwrap_or_default();
                 let why = detail.strip_prefix("stale: ").unwrap_or(&detail);
-                let kind = target.kind.plural();
+                let kind = target.kind.resource();
                 output::complain(&format!("Warning: {kind} are stale, confirmed {stale} ago: {why}"));
             }
             let document: Value = reply.json()?;
@@ -291,7 +292,7 @@ impl Get {
 
     fn render(&self, kind: Kind, rows: Vec<Row>) -> String {
         if self.options.output == Format::Name {
-            return output::lines(rows.iter().map(|row| format!("{kind}/{}", row.name)));
+            return output::lines(rows.iter().map(|row| format!("{}/{}", kind.singular(), row.name)));
         }
         let is_wide = self.options.output == Format::Wide;
         let with_namespace = self.options.all_namespaces && kind.is_namespaced();
@@ -303,7 +304,7 @@ impl Get {
         }
         let mut table = Table::new(&columns);
         for row in rows {
-            let name = if self.several_kinds { format!("{kind}/{}", row.name) } else { row.name };
+            let name = if self.several_kinds { format!("{}/{}", kind.singular(), row.name) } else { row.name };
             let mut cells = if with_namespace { vec![row.namespace, name] } else { vec![name] };
             cells.extend(row.narrow);
             if is_wide {

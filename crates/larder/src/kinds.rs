@@ -1,60 +1,25 @@
 //! The kinds of object that larder holds, and the names that kubectl's users give them.
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use larder_resource::Kind;
 use std::ffi::OsStr;
-use std::fmt;
 
-/// A kind of object that larder holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    Secret,
-    ConfigMap,
-    Pod,
-    Node,
+/// The kind of that name: singular, plural or short, in any case.
+fn kind_of(name: &str) -> Option<Kind> {
+    let name = name.to_ascii_lowercase();
+    Kind::ALL
+        .into_iter()
+        .find(|kind| [Some(kind.singular()), Some(kind.resource()), kind.short_name()].contains(&Some(name.as_str())))
 }
 
-impl Kind {
-    /// The kind's name in a path of the API.
-    pub(crate) fn plural(self) -> &'static str {
-        match self {
-            Self::Secret => "secrets",
-            Self::ConfigMap => "configmaps",
-            Self::Pod => "pods",
-            Self::Node => "nodes",
-        }
-    }
-
-    /// The kind's name before an object's, as in `secret/db`.
-    pub(crate) fn singular(self) -> &'static str {
-        match self {
-            Self::Secret => "secret",
-            Self::ConfigMap => "configmap",
-            Self::Pod => "pod",
-            Self::Node => "node",
-        }
-    }
-
-    /// Whether its objects live in a namespace.
-    pub(crate) fn is_namespaced(self) -> bool {
-        self != Self::Node
-    }
-
-    /// The kind of that name: singular, plural or short, in any case.
-    fn from_name(name: &str) -> Option<Self> {
-        Some(match name.to_ascii_lowercase().as_str() {
-            "secret" | "secrets" => Self::Secret,
-            "configmap" | "configmaps" | "cm" => Self::ConfigMap,
-            "pod" | "pods" | "po" => Self::Pod,
-            "node" | "nodes" | "no" => Self::Node,
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.singular())
-    }
+/// The kinds in a sentence, each with its short name.
+fn kinds_in_words() -> String {
+    let names = Kind::ALL.map(|kind| match kind.short_name() {
+        Some(short) => format!("{} ({short})", kind.resource()),
+        None => kind.resource().to_owned(),
+    });
+    let [before @ .., last] = &names;
+    format!("{} and {last}", before.join(", "))
 }
 
 /// What a command line asks for: a list of a kind, or one object of it.
@@ -76,7 +41,16 @@ pub(crate) fn namespace(text: &str) -> Result<String, std::convert::Infallible> 
 pub(crate) struct KindOrName(pub(crate) &'static [&'static str]);
 
 /// What completion offers where every kind can stand.
-pub(crate) const KINDS: KindOrName = KindOrName(&["secrets", "configmaps", "pods", "nodes"]);
+pub(crate) const KINDS: KindOrName = KindOrName(&RESOURCES);
+
+const RESOURCES: [&str; Kind::ALL.len()] = {
+    let (mut resources, mut at) = ([""; Kind::ALL.len()], 0);
+    while at < resources.len() {
+        resources[at] = Kind::ALL[at].resource();
+        at += 1;
+    }
+    resources
+};
 
 impl TypedValueParser for KindOrName {
     type Value = String;
@@ -98,9 +72,7 @@ impl TypedValueParser for KindOrName {
 /// What is wrong with the words of a command line; worded as kubectl's users know it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ParseError {
-    #[error(
-        "larder holds no resource type \"{0}\": it has secrets, configmaps (cm), pods (po) and nodes (no) of this node"
-    )]
+    #[error("larder holds no resource type \"{0}\": it has {held} of this node", held = kinds_in_words())]
     UnknownKind(String),
     #[error("arguments in kind/name form may not have more than one slash: \"{0}\"")]
     ManySlashes(String),
@@ -108,7 +80,7 @@ pub(crate) enum ParseError {
     MixedForms,
     #[error("there must be a name after the slash: \"{0}\"")]
     EmptyName(String),
-    #[error("a name may not be empty: leave it out for all {}", .0.plural())]
+    #[error("a name may not be empty: leave it out for all {}", .0.resource())]
     NoName(Kind),
 }
 
@@ -135,7 +107,7 @@ pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, ParseError>
 }
 
 fn kind(name: &str) -> Result<Kind, ParseError> {
-    Kind::from_name(name).ok_or_else(|| ParseError::UnknownKind(name.to_owned()))
+    kind_of(name).ok_or_else(|| ParseError::UnknownKind(name.to_owned()))
 }
 
 fn parse_pair(word: &str) -> Result<Target, ParseError> {

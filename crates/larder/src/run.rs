@@ -184,14 +184,10 @@ fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>)
     let plural = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     // Writing to a string cannot fail.
     let _ = writeln!(text, "larder {} on node {}", report.version, report.node);
-    let _ = writeln!(
-        text,
-        "  holds    {}, {}, {}, {}",
-        plural(counts.pods, "pod"),
-        plural(counts.secrets.referenced, "secret"),
-        plural(counts.config_maps.referenced, "configmap"),
-        plural(counts.containers.total(), "container"),
-    );
+    let mut holds = vec![plural(counts.pods, "pod")];
+    holds.extend(counts.objects.iter().map(|(kind, counts)| plural(counts.referenced, kind.kind().singular())));
+    holds.push(plural(counts.containers.total(), "container"));
+    let _ = writeln!(text, "  holds    {}", holds.join(", "));
     for source in report.sources.iter().filter(|source| matches!(source.name.as_str(), "pods" | "runtime")) {
         let state = match source.state {
             SourceState::Off => "off".to_owned(),

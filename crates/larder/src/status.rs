@@ -130,8 +130,9 @@ fn objects(report: &Report) -> String {
         let strategy = keeping.map_or("-", |keeping| keeping.strategy.as_str());
         table.row([name, strategy].map(str::to_owned).into_iter().chain(numbers));
     };
-    row("secrets", &report.counts.secrets);
-    row("configmaps", &report.counts.config_maps);
+    for (kind, counts) in report.counts.objects.iter() {
+        row(kind.resource(), counts);
+    }
     table.render()
 }
 

@@ -1,11 +1,12 @@
 //! `larder wait`: waits until a pod is in a state, or until its status is newer than a time.
 
 use crate::client::{Client, Connection, Error, Query};
-use crate::kinds::{Kind, KindOrName, Target, parse_targets};
+use crate::kinds::{KindOrName, Target, parse_targets};
 use crate::output;
 use crate::run::duration;
 use jiff::Timestamp;
 use larder_pleg::{ContainerState, ContainerStatus};
+use larder_resource::Kind;
 use larder_server::Status;
 use larder_server::wire::PodStatusAnswer;
 use std::process::ExitCode;
@@ -95,7 +96,7 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
         match target {
             Target { kind: Kind::Pod, name: Some(name) } => names.push(name),
             Target { kind: Kind::Pod, name: None } => anyhow::bail!("name the pod to wait for: larder wait pod NAME"),
-            Target { kind, .. } => anyhow::bail!("cannot wait for a {kind}, only for pods"),
+            Target { kind, .. } => anyhow::bail!("cannot wait for a {}, only for pods", kind.singular()),
         }
     }
     let client = args.connection.client();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 fn manifest(kind: &str, value: &Value) -> Manifest {
     let node = larder_yaml::yaml_or_json(&value.to_string()).unwrap();
-    Manifest::new(kind, node).unwrap_or_else(|problem| panic!("{problem}"))
+    Manifest::new(ManifestKind::from_name(kind).unwrap(), node).unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 fn made(kind: &str, value: &Value) -> Value {

@@ -8,7 +8,7 @@ use crate::report::{
 };
 use larder_objects::{Kept, ObjectState, ObjectStatus};
 use larder_resource::source::Held;
-use larder_resource::{Kind, ObjectKind, SourceReader};
+use larder_resource::{ObjectKind, PerKind, SourceReader};
 
 impl Node {
     /// How this larder is doing. Nothing is asked of any source for it.
@@ -16,7 +16,7 @@ impl Node {
         // An answer about the pods shows that their source is there for the rest, too.
         let pods = self.pods.status();
         if let Some(at) = pods.last_contact.filter(|_| pods.failures == 0) {
-            self.caches.both().iter().for_each(|cache| cache.log().source_answered(at));
+            self.caches.values().for_each(|cache| cache.log().source_answered(at));
         }
         let sources = self.source_reports();
         let counts = self.counts();
@@ -28,7 +28,7 @@ impl Node {
             notes: self.runtime.as_ref().map(|runtime| runtime.notes()).unwrap_or_default(),
             sources,
             counts,
-            keeping: [ObjectKind::Secret, ObjectKind::ConfigMap].map(|kind| self.keeping(kind)).into(),
+            keeping: ObjectKind::ALL.map(|kind| self.keeping(kind)).into(),
             api_server: self.api_server(),
             objects: None,
         }
@@ -37,8 +37,7 @@ impl Node {
     /// As [`report`](Self::report), with each object.
     pub fn detailed_report(&self) -> Report {
         let mut objects = Vec::new();
-        for kind in [ObjectKind::Secret, ObjectKind::ConfigMap] {
-            let cache = self.caches.of(kind);
+        for (kind, cache) in self.caches.iter() {
             let mut all = cache.snapshot();
             all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
             objects.extend(all.into_iter().map(|object| self.object_report(kind, cache, &object)));
@@ -49,7 +48,7 @@ impl Node {
     fn object_report(&self, kind: ObjectKind, cache: &Cache, object: &ObjectStatus) -> ObjectReport {
         let age = object.state.freshness().map(|freshness| freshness.age(self.now()).as_secs_f64());
         ObjectReport {
-            kind: Kind::from(kind).resource().to_owned(),
+            kind: kind.resource().to_owned(),
             namespace: object.key.namespace().to_owned(),
             name: object.key.name().to_owned(),
             references: number(object.references),
@@ -63,7 +62,7 @@ impl Node {
         let cache = self.caches.of(kind);
         let stats = cache.watch_stats();
         let mut keeping = Keeping {
-            kind: Kind::from(kind).resource().to_owned(),
+            kind: kind.resource().to_owned(),
             strategy: if cache.is_of_manifests() { MANIFEST } else { cache.strategy().as_str() }.to_owned(),
             watches: number(stats.watching),
             namespace_watches: number(stats.watching_namespaces),
@@ -122,7 +121,7 @@ impl Node {
             status.synced || status.last_fault.is_some()
         }
         let runtime = self.runtime.as_ref().is_none_or(|runtime| runtime.has_relisted() || runtime.failure().is_some());
-        let objects = self.caches.both().iter().all(|cache| {
+        let objects = self.caches.values().all(|cache| {
             // What every read asks for is not fetched before.
             let is_open =
                 |object: &ObjectStatus| object.state == ObjectState::NotFetched && object.kept != Kept::Direct;
@@ -140,8 +139,7 @@ impl Node {
         if matches!(self.from, From::Kube(..)) {
             sources.push(self.source_report("node", &from, &self.own));
         }
-        sources.push(self.objects_report(&from, ObjectKind::Secret));
-        sources.push(self.objects_report(&from, ObjectKind::ConfigMap));
+        sources.extend(ObjectKind::ALL.map(|kind| self.objects_report(&from, kind)));
         sources.push(match &self.runtime {
             Some(runtime) => runtime.report(),
             None => SourceReport {
@@ -184,7 +182,7 @@ impl Node {
             (false, None, None) => SourceState::Idle,
         };
         SourceReport {
-            name: Kind::from(kind).resource().to_owned(),
+            name: kind.resource().to_owned(),
             from: from.to_owned(),
             state,
             last_contact: health.last_answer.and_then(|at| self.wall_time(at)),
@@ -212,8 +210,7 @@ impl Node {
         Counts {
             pods: number(self.pods.status().objects),
             pods_registered: number(self.caches.secrets.registered_pods().len()),
-            secrets: count(&self.caches.secrets),
-            config_maps: count(&self.caches.config_maps),
+            objects: PerKind::from_fn(|kind| count(self.caches.of(kind))),
             containers: self.runtime.as_ref().map(|runtime| runtime.container_counts()).unwrap_or_default(),
             open_waits: self.runtime.as_ref().map_or(0, |runtime| number(runtime.open_waits())),
         }
@@ -255,7 +252,7 @@ impl Node {
             }
         }
         degraded.extend(self.registrar.unreadable());
-        for cache in self.caches.both() {
+        for cache in self.caches.values() {
             // Those whose source fails altogether are covered by the source's own line.
             if cache.log().health().is_failing {
                 continue;

@@ -5,7 +5,7 @@ use super::{From, Node};
 use crate::report::{Keeping, Report, SourceState};
 use larder_kube::KubeStats;
 use larder_pleg::PlegStats;
-use larder_resource::{Kind, ObjectKind};
+use larder_resource::ObjectKind;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -107,12 +107,8 @@ fn held(out: &mut Out<'_>, report: &Report) -> fmt::Result {
         ]
         .map(|(state, count)| (vec![("kind", kind.to_owned()), ("state", state.to_owned())], count))
     };
-    let objects = [of_kind("secrets", &counts.secrets), of_kind("configmaps", &counts.config_maps)];
-    out.gauges(
-        "larder_objects",
-        "Objects that pods of this node refer to, by kind and state",
-        objects.into_iter().flatten(),
-    )?;
+    let objects = counts.objects.iter().flat_map(|(kind, counts)| of_kind(kind.resource(), counts));
+    out.gauges("larder_objects", "Objects that pods of this node refer to, by kind and state", objects)?;
     let containers = [
         ("running", counts.containers.running),
         ("exited", counts.containers.exited),
@@ -148,10 +144,10 @@ fn objects(out: &mut Out<'_>, node: &Node, report: &Report) -> fmt::Result {
     let help = "Memory that objects which are held take";
     gauge("larder_objects_held", help, Some(&Unit::Bytes), |keeping| keeping.bytes)?;
 
-    let kinds = [ObjectKind::Secret, ObjectKind::ConfigMap];
+    let kinds = ObjectKind::ALL;
     let (mut references, mut oldest) = (Vec::new(), Vec::new());
     for kind in kinds {
-        let label = of(Kind::from(kind).resource());
+        let label = of(kind.resource());
         let all = node.caches.of(kind).snapshot();
         references.push((label.clone(), all.iter().map(|object| number(object.references)).sum()));
         let ages = all.iter().filter_map(|object| object.state.freshness()).map(|freshness| freshness.age(node.now()));
@@ -164,7 +160,7 @@ fn objects(out: &mut Out<'_>, node: &Node, report: &Report) -> fmt::Result {
     out.write(("larder_object_oldest_age", help, Some(&Unit::Seconds)), MetricType::Gauge, oldest)?;
 
     let mut counters = |name: &str, help: &str, value: &dyn Fn(ObjectKind) -> u64| {
-        let values = kinds.map(|kind| (of(Kind::from(kind).resource()), ConstCounter::new(value(kind))));
+        let values = kinds.map(|kind| (of(kind.resource()), ConstCounter::new(value(kind))));
         out.write((name, help, None), MetricType::Counter, values)
     };
     let stats = |kind| node.caches.of(kind).watch_stats();
@@ -183,7 +179,7 @@ fn objects(out: &mut Out<'_>, node: &Node, report: &Report) -> fmt::Result {
     )?;
     let of_new_references = kinds.into_iter().filter_map(|kind| {
         let count = node.caches.of(kind).new_reference_fetches()?;
-        Some((of(Kind::from(kind).resource()), ConstCounter::new(count)))
+        Some((of(kind.resource()), ConstCounter::new(count)))
     });
     let of_new_references: Vec<_> = of_new_references.collect();
     if of_new_references.is_empty() {

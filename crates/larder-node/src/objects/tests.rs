@@ -6,6 +6,7 @@ use larder_clock::TokioClock;
 use larder_objects::{
     DefaultTtl, Fetch, FetchError, NamespaceSink, ObjectState, ReadKind, Reflect, ReflectNamespace, ReflectorSink,
 };
+use larder_resource::Kind;
 use serde_json::json;
 use std::collections::HashMap;
 use std::future::{pending, ready};

@@ -43,7 +43,7 @@ fn follow(release_ended: bool) -> Followed {
             metrics: Arc::new(metrics.of(kind)),
         })
     };
-    let caches = Caches { secrets: cache(ObjectKind::Secret), config_maps: cache(ObjectKind::ConfigMap) };
+    let caches = Caches::from_fn(cache);
     let (writer, reader) = source::new::<Pod>(Source::Watch, clock);
     let registrar = Arc::new(Registrar::new(reader, Arc::new(caches), release_ended));
     let token = CancellationToken::new();

@@ -4,7 +4,6 @@ use super::shop::{Changed, NAMESPACE};
 use larder_node::Node;
 use larder_objects::{FreshState, resource_version_order};
 use larder_resource::ObjectKind;
-use larder_testkit::api_server::Kind;
 use larder_testkit::cluster::Happening;
 use std::fmt;
 use std::sync::Arc;
@@ -43,7 +42,7 @@ pub(super) async fn run(node: Arc<Node>, answers: Arc<Answers>, stop: Cancellati
     let read = async {
         loop {
             ticks.tick().await;
-            for kind in [ObjectKind::Secret, ObjectKind::ConfigMap] {
+            for kind in ObjectKind::ALL {
                 let Ok(list) = node.list_objects(kind, |_| true, PATIENCE).await else {
                     answers.none.fetch_add(1, Ordering::Relaxed);
                     continue;
@@ -72,11 +71,7 @@ pub(super) async fn look_out_for_exit(node: Arc<Node>, happening: Happening) -> 
 /// Reads an object from larder until it is as new as the change; how long that took.
 pub(super) async fn look_out_for_change(node: Arc<Node>, changed: Changed) -> Option<String> {
     let Changed { kind, name, resource_version, .. } = changed;
-    let object_kind = match kind {
-        Kind::Secret => ObjectKind::Secret,
-        Kind::ConfigMap => ObjectKind::ConfigMap,
-        Kind::Pod | Kind::Node => return None,
-    };
+    let object_kind = ObjectKind::from_resource(kind.plural())?;
     let wanted = resource_version_order(&resource_version);
     let asked = Instant::now();
     while asked.elapsed() < LOOK_OUT {

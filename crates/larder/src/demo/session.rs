@@ -105,7 +105,7 @@ impl Demo {
         let mut config = Config::new(cluster.node(), sources);
         config.runtime = RuntimeEndpoint::At(cluster.cri().endpoint());
         // Ages and TTLs are easier to follow by eye than watches, by which everything is new at once.
-        config.change_detection = ChangeDetection::both(Strategy::Ttl);
+        config.change_detection = ChangeDetection::same(Strategy::Ttl);
         let socket = folder.path().join("larder.sock");
         let serve = ServeOptions::new(&socket);
         let token = CancellationToken::new();
@@ -236,7 +236,7 @@ impl Demo {
         }
         self.larder.stop().await;
         let counts = &self.cluster.api().counts();
-        let asked = [Kind::Pod, Kind::Node, Kind::Secret, Kind::ConfigMap].into_iter().flat_map(|kind| {
+        let asked = Kind::ALL.into_iter().flat_map(|kind| {
             let verbs = [Verb::Get, Verb::List, Verb::Watch].into_iter();
             let counted = verbs.map(move |verb| (verb, counts.of(verb, kind))).filter(|(_, count)| *count > 0);
             counted.map(move |(verb, count)| format!("{} {} {count}", verb.name(), kind.plural()))

@@ -46,7 +46,7 @@ fn flags_become_settings() {
     assert_eq!(config.cluster, Cluster::Kubeconfig { path: "k".into(), context: Some("c".to_owned()) });
     assert_eq!((config.runtime, config.runtime_events), (RuntimeEndpoint::None, false));
     assert_eq!((config.default_ttl, config.sync_period), (Duration::from_secs(5), Duration::from_secs(10)));
-    assert_eq!(config.change_detection, ChangeDetection::both(Strategy::Auto));
+    assert_eq!(config.change_detection, ChangeDetection::same(Strategy::Auto));
     assert!(!config.policy.keep_last_known && !config.policy.serve_absences);
     assert_eq!(serve.socket, Path::new("/tmp/l.sock"));
     assert_eq!(serve.metrics_address, Some("127.0.0.1:1".parse().unwrap()));
@@ -106,7 +106,7 @@ limits:
 
     let flags = "larder run --manifests m --default-ttl 1s --node-name other --change-detection ttl";
     let (config, _) = options(text, flags).unwrap();
-    assert_eq!(config.change_detection, ChangeDetection::both(Strategy::Ttl));
+    assert_eq!(config.change_detection, ChangeDetection::same(Strategy::Ttl));
     assert_eq!(config.cluster, Cluster::Manifests("m".into()), "a flag's source takes the place of the file's");
     assert_eq!((config.default_ttl, config.node_name.as_str()), (Duration::from_secs(1), "other"));
 }
