@@ -232,6 +232,22 @@ mod tests {
     }
 
     #[test]
+    fn a_fresh_answer_expires_with_its_ttl_and_a_stale_one_has() {
+        let at = Timestamp::from_nanos;
+        let fresh = Freshness::new(at(5), Source::Watch, FreshState::Fresh);
+        let within = fresh.with_fresh_for(Some(Duration::from_nanos(4)));
+        let stale = within.with_state(FreshState::Stale { since: at(7), reason: StaleReason::OlderVersion });
+        assert_eq!([fresh, within, stale].map(|one| one.expires_at()), [None, Some(at(9)), Some(at(7))]);
+        let expired = within.with_state(FreshState::Stale { since: at(9), reason: StaleReason::Expired });
+        for (answer, now, then) in [(fresh, 100, fresh), (within, 8, within), (within, 9, expired), (stale, 100, stale)]
+        {
+            assert_eq!(answer.at(at(now)), then, "{answer:?} at {now}");
+        }
+        assert_eq!(fresh.with_fresh_for(Some(Duration::MAX)).fresh_for(), Some(Duration::from_nanos(u64::MAX)));
+        assert_eq!(fresh.with_fresh_for(Some(Duration::ZERO)).fresh_for(), None);
+    }
+
+    #[test]
     fn an_answer_tells_its_age_and_whether_it_is_fresh() {
         let at = Timestamp::from_nanos(5);
         let fresh = Freshness::new(at, Source::Watch, FreshState::Fresh);
