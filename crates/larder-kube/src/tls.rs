@@ -5,28 +5,34 @@
 //! - *As Go*: the server's certificate is verified against the authorities of the configuration alone, or against the
 //!   system's where it names none. A certificate that stands among the authorities is accepted itself, which webpki refuses
 //!   where it is marked as an authority; its names and times are checked as any other's.
+//!   PEM is read as Go reads it, and a key may be PKCS#1, SEC1 or PKCS#8 whatever its label says.
 //! - *Told at the start*: a certificate or key that rustls cannot use is refused with its place and the remedy.
 //!
 //! # Differs from client-go
 //!
-//! RSA keys have at least 2048 bits, and there is no P-521: ring has neither.
+//! RSA keys have 2048 to 4096 bits (authorities: up to 8192), and there are no keys of P-224 and P-521: ring has neither.
 
+mod der;
+mod pem;
+
+use der::Element;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, verify_server_name};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, alg_id};
 use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
-/// The shortest RSA key that ring takes, in bytes.
-const RSA_BYTES: usize = 2048 / 8;
+/// The shortest and the longest RSA key that ring verifies with, in bytes.
+const RSA_BYTES: RangeInclusive<usize> = 2048 / 8..=8192 / 8;
 
-const KEYS: &str = "larder takes RSA keys of at least 2048 bits and keys of the curves P-256, P-384 and Ed25519";
+const KEYS: &str = "larder takes RSA keys of 2048 to 4096 bits and keys of the curves P-256, P-384 and Ed25519";
 
 /// What certificates and keys to use; the texts say where they came from.
 pub(crate) struct Identity<'a> {
@@ -64,27 +70,44 @@ fn certified(
     (key, of_key): (&[u8], &str),
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, String> {
-    let chain = certificates(certificate);
-    if chain.is_empty() {
+    let chain: Vec<_> = certificates(certificate).map(|(_, der)| der).collect();
+    let Some(first) = chain.first() else {
         return Err(format!("the client certificate of {of_certificate} is not a certificate in PEM; write one there"));
-    }
+    };
+    let Some(public) = der::public_key(first) else {
+        return Err(format!("the client certificate of {of_certificate} cannot be read; issue it anew"));
+    };
     let bad = |problem: &str| format!("the client key of {of_key} {problem}; {KEYS}, in PEM and without a password");
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| bad("is not a private key in PEM"))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|_| bad("cannot be used"))?;
-    let certified = CertifiedKey::new(chain, key);
-    match certified.keys_match() {
-        Err(Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => Err(format!(
+    let key = private_key(key).ok_or_else(|| bad("is not a private key in PEM"))?;
+    let key = forms(&key)
+        .find_map(|key| provider.key_provider.load_private_key(key).ok())
+        .ok_or_else(|| bad("cannot be used"))?;
+    if key.public_key().is_some_and(|key| key.as_ref() != public) {
+        return Err(format!(
             "the client certificate of {of_certificate} does not belong to the client key of {of_key}; \
              give the two that were issued together"
-        )),
-        // A certificate of version 1 cannot be compared: the server says whether the two belong together.
-        Ok(()) | Err(_) => Ok(certified),
+        ));
     }
+    Ok(CertifiedKey::new(chain, key))
 }
 
-/// The certificates of some PEM, other blocks apart.
-fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
-    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect()
+/// The certificates of some PEM, each with whether its block has headers. Other blocks are left out.
+fn certificates(pem: &[u8]) -> impl Iterator<Item = (bool, CertificateDer<'static>)> {
+    let blocks = pem::blocks(pem).filter(|block| block.label == b"CERTIFICATE");
+    blocks.map(|block| (block.has_headers, block.der.to_vec().into()))
+}
+
+/// The first private key of some PEM.
+fn private_key(pem: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let is_key = |label: &[u8]| label == b"PRIVATE KEY" || label.ends_with(b" PRIVATE KEY");
+    pem::blocks(pem).find(|block| is_key(block.label)).map(|block| block.der)
+}
+
+/// What a private key may be: the label of its block can be wrong.
+fn forms(key: &[u8]) -> impl Iterator<Item = PrivateKeyDer<'static>> {
+    let key = || key.to_vec();
+    [PrivateKeyDer::Pkcs1(key().into()), PrivateKeyDer::Pkcs8(key().into()), PrivateKeyDer::Sec1(key().into())]
+        .into_iter()
 }
 
 fn verifier(identity: &Identity<'_>, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, String> {
@@ -104,12 +127,17 @@ fn verifier(identity: &Identity<'_>, provider: &Arc<CryptoProvider>) -> Result<A
             Vec::new()
         }
         Some((pem, place)) => {
-            let listed = certificates(pem);
-            roots.add_parsable_certificates(listed.iter().cloned());
-            if roots.is_empty() {
+            // Go passes over blocks with headers here, and not in the client's certificate.
+            let listed: Vec<_> =
+                certificates(pem).filter(|(has_headers, _)| !has_headers).map(|(_, der)| der).collect();
+            if listed.is_empty() {
                 return Err(format!(
                     "the certificate authority of {place} is not a certificate in PEM; write one there"
                 ));
+            }
+            roots.add_parsable_certificates(listed.iter().cloned());
+            if roots.is_empty() {
+                return Err(format!("the certificate authority of {place} cannot be read; issue the authority anew"));
             }
             if !roots.roots.iter().any(|root| can_verify(&root.subject_public_key_info, provider)) {
                 return Err(format!(
@@ -127,14 +155,11 @@ fn verifier(identity: &Identity<'_>, provider: &Arc<CryptoProvider>) -> Result<A
 
 /// Whether signatures of a key can be verified; it is the content of a `SubjectPublicKeyInfo`.
 fn can_verify(key: &[u8], provider: &CryptoProvider) -> bool {
-    // A SEQUENCE, whose length takes one byte, and in it the algorithm.
-    let algorithm = match key {
-        [0x30, length, rest @ ..] => rest.get(..usize::from(*length)).unwrap_or_default(),
-        _ => return true,
-    };
+    let Some(algorithm) = Element::first(key) else { return true };
     let known = provider.signature_verification_algorithms.all.iter();
-    let is_known = known.map(|known| known.public_key_alg_id()).any(|known| known.as_ref() == algorithm);
-    is_known && (algorithm != alg_id::RSA_ENCRYPTION.as_ref() || key.len() > RSA_BYTES)
+    let is_known = known.map(|known| known.public_key_alg_id()).any(|known| known.as_ref() == algorithm.content);
+    let is_rsa = algorithm.content == alg_id::RSA_ENCRYPTION.as_ref();
+    is_known && (!is_rsa || der::rsa_bytes(algorithm.rest).is_some_and(|bytes| RSA_BYTES.contains(&bytes)))
 }
 
 /// What webpki verifies, and the authorities themselves.

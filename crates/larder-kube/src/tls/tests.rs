@@ -111,6 +111,60 @@ fn a_client_certificate_of_version_1_is_taken() {
     client(V1_CERTIFICATE, V1_KEY).unwrap();
 }
 
+/// As `cargo xtask differential` compares them with client-go, in more forms.
+#[test]
+fn pem_is_read_as_by_go() {
+    let pair = KeyPair::generate().unwrap();
+    let (certificate, key) = (params().self_signed(&pair).unwrap().pem(), pair.serialize_pem());
+    let other = params().self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+    let cut = |block: &str| block.lines().take(3).map(|line| format!("{line}\n")).collect::<String>();
+    let with_header = |block: &str| block.replacen('\n', "\nName: value\n\n", 1);
+    for text in [
+        format!("before: it\n{certificate}between\n{other}"),
+        format!("{key}{certificate}"),
+        certificate.replace('\n', " \t\r\n"),
+        format!("{}{certificate}", cut(&other)),
+        format!("{certificate}{}", cut(&other)),
+        format!("{}{certificate}", other.replace('M', "!")),
+        with_header(&certificate),
+    ] {
+        client(&text, &key).unwrap_or_else(|told| panic!("{told}: {text}"));
+    }
+    for text in [cut(&certificate), certificate.replace("-----BEGIN", " -----BEGIN"), certificate.replace('M', "!")] {
+        let told = client(&text, &key).map(drop).unwrap_err();
+        assert_eq!(told, "the client certificate of C is not a certificate in PEM; write one there");
+    }
+    let garbage = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    let told = client(garbage, &key).map(drop).unwrap_err();
+    assert_eq!(told, "the client certificate of C cannot be read; issue it anew");
+    for text in [
+        format!("{certificate}{key}"),
+        format!("{}{key}", cut(&key)),
+        with_header(&key),
+        key.replace("PRIVATE KEY", "EC PRIVATE KEY"),
+        key.replace("PRIVATE KEY", "ANY PRIVATE KEY"),
+        V1_KEY.replace("EC PRIVATE KEY", "PRIVATE KEY"),
+    ] {
+        let certificate = if text.contains(V1_KEY.lines().nth(1).unwrap()) { V1_CERTIFICATE } else { &certificate };
+        client(certificate, &text).unwrap_or_else(|told| panic!("{told}"));
+    }
+    let authorities = |pem: &str| {
+        let identity = Identity { authorities: Some((pem.as_bytes(), "F")), client: None, skip_verify: false };
+        config(&identity).map(drop)
+    };
+    authorities(&format!("{garbage}{}{certificate}", cut(&other))).unwrap();
+    let told = authorities(&with_header(&certificate)).unwrap_err();
+    assert_eq!(told, "the certificate authority of F is not a certificate in PEM; write one there");
+    let told = authorities(garbage).unwrap_err();
+    assert_eq!(told, "the certificate authority of F cannot be read; issue the authority anew");
+}
+
+#[test]
+fn a_certificate_of_version_1_that_does_not_belong_to_its_key_is_refused() {
+    let told = client(V1_CERTIFICATE, &KeyPair::generate().unwrap().serialize_pem()).map(drop).unwrap_err();
+    assert!(told.starts_with("the client certificate of C does not belong to the client key of K"), "{told}");
+}
+
 #[test]
 fn client_certificates_and_keys_that_cannot_be_used_are_told_with_their_files_and_the_remedy() {
     let key = KeyPair::generate().unwrap();
@@ -120,15 +174,11 @@ fn client_certificates_and_keys_that_cannot_be_used_are_told_with_their_files_an
     for (certificate, key, says) in [
         ("", &*other, "the client certificate of C is not a certificate in PEM; write one there"),
         (&other, &other, "the client certificate of C is not a certificate in PEM; write one there"),
-        (&certificate, "", "the client key of K is not a private key in PEM; larder takes RSA keys of at least 2048"),
+        (&certificate, "", "the client key of K is not a private key in PEM; larder takes RSA keys of 2048"),
         (&certificate, &certificate, "the client key of K is not a private key in PEM; "),
         (&certificate, &other, "the client certificate of C does not belong to the client key of K; give the two that"),
-        (P521_CERTIFICATE, P521_KEY, "the client key of K cannot be used; larder takes RSA keys of at least 2048 bits"),
-        (
-            RSA1024_CERTIFICATE,
-            RSA1024_KEY,
-            "the client key of K cannot be used; larder takes RSA keys of at least 2048",
-        ),
+        (P521_CERTIFICATE, P521_KEY, "the client key of K cannot be used; larder takes RSA keys of 2048 to 4096 bits"),
+        (RSA1024_CERTIFICATE, RSA1024_KEY, "the client key of K cannot be used; larder takes RSA keys of 2048"),
     ] {
         let told = client(certificate, key).map(drop).unwrap_err();
         assert!(told.starts_with(says), "{told}");
