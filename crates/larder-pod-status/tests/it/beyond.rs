@@ -3,6 +3,7 @@
 use crate::{Reader, Seen, Woken, at, cache, poll, seen, uid};
 use larder_pod_status::{Entry, EntryTimes, NewerThan, Options, PodStatusReader, WaitError, pod_status_cache};
 use std::future::{Future, pending, poll_fn, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -402,6 +403,82 @@ fn what_a_status_does_when_it_is_dropped_can_be_a_use_of_the_cache() {
         drop(wait);
     }
     assert!(looked.load(Ordering::SeqCst), "none was dropped");
+}
+
+/// A status that looks into the cache when it is dropped, and panics where the test says so.
+struct Panics(PodStatusReader<Panics, ()>, Arc<AtomicBool>);
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        // A lock that is held would not be given here.
+        self.0.open_waits();
+        // A second panic of one unwinding would end the process, whoever drops it.
+        assert!(!self.1.load(Ordering::SeqCst) || std::thread::panicking(), "the drop of a status");
+    }
+}
+
+/// Whether an operation panics, as the drop of a status does.
+fn panics(armed: &AtomicBool, operation: impl FnOnce()) -> bool {
+    armed.store(true, Ordering::SeqCst);
+    let ended = catch_unwind(AssertUnwindSafe(operation));
+    armed.store(false, Ordering::SeqCst);
+    ended.is_err_and(|panic| {
+        assert_eq!(panic.downcast_ref(), Some(&"the drop of a status"));
+        true
+    })
+}
+
+#[test]
+fn a_status_whose_drop_panics_holds_no_lock_and_keeps_no_wait_asleep() {
+    let (writer, reader) = pod_status_cache::<Panics, ()>(Options::default());
+    let armed = Arc::new(AtomicBool::new(false));
+    let a = uid("a");
+    let status = || Some(Arc::new(Panics(reader.clone(), Arc::clone(&armed))));
+    let mut panicked = [0; 4];
+    // What is replaced is dropped with some others, by one operation or another.
+    for n in 1..=4_000 {
+        let mut wait = reader.get_newer_than(a.clone(), at(n));
+        assert!(poll(&mut wait).is_pending());
+        let kind = usize::try_from(n % 4).expect("below 4");
+        let new = status();
+        let did = match kind {
+            0 => panics(&armed, || drop(writer.set(&a, new, None, at(n)))),
+            1 => panics(&armed, || writer.set_observed_time(&a, at(n))),
+            2 => panics(&armed, || writer.update_time(at(n))),
+            _ => panics(&armed, || writer.delete(&a)),
+        };
+        panicked[kind] += u32::from(did);
+        if kind == 3 {
+            // A deletion answers nobody.
+            writer.update_time(at(n));
+        }
+        assert!(poll(&mut wait).is_ready(), "{n}: the wait is answered");
+        assert_eq!(reader.open_waits(), 0);
+    }
+    assert!(panicked.iter().sum::<u32>() > 10, "{panicked:?}");
+    // It goes on as ever.
+    writer.set(&a, status(), None, at(5_000));
+    assert_eq!(reader.times(&a).modified, Some(at(5_000)));
+}
+
+#[test]
+fn an_answer_whose_drop_panics_with_its_wait_holds_no_lock() {
+    let (writer, reader) = pod_status_cache::<Panics, ()>(Options::default());
+    let armed = Arc::new(AtomicBool::new(false));
+    let (a, mut panicked) = (uid("a"), 0);
+    for n in 1..=1_000 {
+        let mut wait = reader.get_newer_than(a.clone(), at(n));
+        assert!(poll(&mut wait).is_pending());
+        writer.set(&a, Some(Arc::new(Panics(reader.clone(), Arc::clone(&armed)))), None, at(n));
+        // The cache lets go of its shares, at the latest some dozens of changes later.
+        writer.delete(&a);
+        for _ in 0..100 {
+            writer.set(&a, None, None, at(n));
+        }
+        panicked += u32::from(panics(&armed, || drop(wait)));
+        assert_eq!(reader.open_waits(), 0);
+    }
+    assert!(panicked > 0, "the wait was the last to hold its answer");
 }
 
 #[test]
