@@ -4,7 +4,6 @@ use crate::connector::{Connector, Tcp};
 use crate::error::KubeError;
 use crate::file::Files;
 use crate::kubeconfig::{self, Blob, ClientSettings, Impersonate, User};
-use crate::list_watch::requests::encode;
 use crate::options::KubeOptions;
 use crate::plugin::Plugin;
 use crate::pool::{Dial, Pool, Route, Transport, Via};
@@ -16,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use k8s_openapi::ByteString;
 use rustls::pki_types::ServerName;
 use secrecy::{ExposeSecret, SecretString};
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -137,8 +137,9 @@ impl Origin {
         let token = self.token(user, files)?;
         if let Some(token) = &token {
             headers.insert(AUTHORIZATION, bearer(token).map_err(|problem| self.config(problem))?);
-        } else if user.username.is_some() || user.password.is_some() {
-            headers.insert(AUTHORIZATION, self.basic(user)?);
+        } else if let Some(name) = &user.username {
+            // As by client-go: a password without a name is not sent.
+            headers.insert(AUTHORIZATION, self.basic(name, user.password.as_ref())?);
         }
         if let Some(impersonate) = &user.impersonate {
             self.impersonate(impersonate, &mut headers)?;
@@ -205,9 +206,8 @@ impl Origin {
         }
     }
 
-    fn basic(&self, user: &User) -> Result<HeaderValue, KubeError> {
-        let name = user.username.as_deref().unwrap_or_default();
-        let password = user.password.as_ref().map(SecretString::expose_secret).unwrap_or_default();
+    fn basic(&self, name: &str, password: Option<&SecretString>) -> Result<HeaderValue, KubeError> {
+        let password = password.map(SecretString::expose_secret).unwrap_or_default();
         let mut value = secret_header(&format!("Basic {}", base64(format!("{name}:{password}").into_bytes())))
             .map_err(|problem| self.config(problem))?;
         value.set_sensitive(true);
@@ -227,7 +227,7 @@ impl Origin {
             headers.append("impersonate-group", value(group)?);
         }
         for (key, values) in &whom.extra {
-            let name = HeaderName::try_from(format!("impersonate-extra-{}", encode(key)))
+            let name = HeaderName::try_from(format!("impersonate-extra-{}", header_key(key)))
                 .map_err(|_| self.config("a field of as-user-extra cannot be a header's name"))?;
             for text in values {
                 headers.append(&name, value(text)?);
@@ -309,6 +309,20 @@ pub(crate) fn without_credentials(server: &str) -> Result<Configuration, KubeErr
 /// The header of a token.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
     secret_header(&format!("Bearer {token}"))
+}
+
+/// A key as the end of a header's name, escaped as client-go does it. The server takes the escapes back.
+fn header_key(key: &str) -> String {
+    let mut escaped = String::with_capacity(key.len());
+    for byte in key.bytes() {
+        if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
 }
 
 fn secret_header(text: &str) -> Result<HeaderValue, &'static str> {

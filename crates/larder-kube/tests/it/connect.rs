@@ -9,6 +9,7 @@ use larder_kube::{KubeClient, KubeError, KubeOptions};
 use larder_objects::{Fetch, ObjectKey, ReadKind};
 use larder_resource::ObjectKind;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -209,6 +210,57 @@ async fn blanks_around_a_token_are_not_sent() {
         kubeconfig(&folder, &format!("server: 'http://{address}'"), &user.replace("good", "new"));
         assert_eq!(read(&client).await.unwrap(), "7");
         assert_eq!(*server.shown.lock(), ["Bearer good", "Bearer new"]);
+    }
+}
+
+/// What client-go sends for the same users.
+#[tokio::test]
+async fn basic_credentials_and_those_whom_requests_are_made_for_are_sent_as_by_client_go() {
+    let anyone = "as: 'jane doe', as-uid: 'u-1', as-groups: [ops, 'a b', ''], \
+                  as-user-extra: {scopes: [read, write], 'Example.com/a key%': ['1'], none: []}";
+    let impersonated: &[(&str, &[&str])] = &[
+        ("impersonate-user", &["jane doe"]),
+        ("impersonate-uid", &["u-1"]),
+        ("impersonate-group", &["ops", "a b", ""]),
+        ("impersonate-extra-scopes", &["read", "write"]),
+        ("impersonate-extra-example.com%2fa%20key%25", &["1"]),
+    ];
+    let with_token: &[(&str, &[&str])] = &[("authorization", &["Bearer t"])];
+    let table: [(&str, &[&[(&str, &[&str])]]); 6] = [
+        ("username: u, password: 'p:\u{e4}'", &[&[("authorization", &["Basic dTpwOsOk"])]]),
+        ("username: u", &[&[("authorization", &["Basic dTo="])]]),
+        ("password: p", &[]),
+        (anyone, &[impersonated]),
+        ("as: '', token: t", &[with_token]),
+        ("as: jane, token: t", &[with_token, &[("impersonate-user", &["jane"])]]),
+    ];
+    for (user, expected) in table {
+        let shown: Arc<Mutex<Option<HeaderMap>>> = Arc::default();
+        let show = {
+            let shown = Arc::clone(&shown);
+            move |headers: HeaderMap| async move {
+                *shown.lock() = Some(headers);
+                secret("web", "tls", "7").to_string()
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().fallback(show);
+        let _serving =
+            AbortOnDropHandle::new(tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }));
+        let folder = TempDir::new().unwrap();
+        let client = connect(&kubeconfig(&folder, &format!("server: 'http://{address}'"), user)).await.unwrap();
+        read(&client).await.unwrap();
+        let headers = shown.lock().take().unwrap();
+        let sent: BTreeMap<&str, Vec<&str>> = headers
+            .keys()
+            .map(http::HeaderName::as_str)
+            .filter(|name| *name == "authorization" || name.starts_with("impersonate-"))
+            .map(|name| (name, headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect()))
+            .collect();
+        let expected: BTreeMap<&str, Vec<&str>> =
+            expected.iter().copied().flatten().map(|(name, values)| (*name, values.to_vec())).collect();
+        assert_eq!(sent, expected, "{user}");
     }
 }
 
