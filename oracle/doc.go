@@ -15,10 +15,12 @@
 //	traces      one trace after another, each beginning with its header: the result lines of each, one after another;
 //	            an empty line ends a trace before the next one begins, and has what is answered so far printed
 //	values      {"parse":"duration"|"seconds"|"resource_version","text":"..."}: {"value":"..."} or {"error":true}
-//	kubeconfigs paths of kubeconfigs, as strings: what client-go makes of each, or {"refused":"why"}
+//	kubeconfigs paths of kubeconfigs, as strings: what client-go makes of each, its certificates, what it sends with a request
+//	            and what it tells a credential plugin, or {"refused":"why"}
 //	manifests   manifests, as strings: the Pod, Secret or ConfigMap that the kubelet's decoder makes of each, or
 //	            {"refused":"why"}
-//	certificates kinds of keys, as strings, such as "p256" or "rsa-v1": a certificate and its key, made for the answer
+//	certificates kinds of keys and of certificates, as strings, such as "p256" or "rsa2048-v1": a certificate and its key,
+//	            made for the answer; those of one kind share their key
 //	references  pods (v1): {"config_maps":[names],"secrets":[names]} as the kubelet's visitors find them
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the

@@ -7,7 +7,8 @@
 //!    own tests go by without Go;
 //! 3. how durations, TTL annotations and resourceVersions are read;
 //! 4. which Secrets and ConfigMaps random pods refer to;
-//! 5. what odd kubeconfigs mean, and what odd manifests mean;
+//! 5. what odd kubeconfigs mean, with certificates and keys of all kinds and in odd files: the settings, whether TLS can be set
+//!    up, the headers of a request, and what a credential plugin is told; and what odd manifests mean;
 //! 6. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
 
 mod compare;
@@ -81,10 +82,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("{} durations, annotations and resourceVersions agree", values::check(&program, seed)?);
     println!("{} pods' references agree", pods::check(&program, seed)?);
 
-    let taken = files::check_kubeconfigs(&program, seed, arguments.kubeconfigs)?;
-    println!("{} kubeconfigs agree, {taken} of them are taken", arguments.kubeconfigs);
-    let taken = files::check_manifests(&program, seed, arguments.manifests)?;
-    println!("{} manifests agree, {taken} of them are taken", arguments.manifests);
+    let found = files::check_kubeconfigs(&program, seed, arguments.kubeconfigs)?;
+    println!(
+        "{} kubeconfigs agree: both sides take {}, and larder alone refuses {}, as it is meant to",
+        arguments.kubeconfigs, found.taken, found.refused
+    );
+    let found = files::check_manifests(&program, seed, arguments.manifests)?;
+    println!("{} manifests agree: both sides take {}", arguments.manifests, found.taken);
 
     let plan = Plan { traces: arguments.traces, seed, kind: arguments.kind, jobs: arguments.jobs.into() };
     let start = clock.now();

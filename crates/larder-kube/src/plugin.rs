@@ -95,6 +95,11 @@ impl Plugin {
         })
     }
 
+    /// What it is told in `KUBERNETES_EXEC_INFO`.
+    pub(crate) fn info(&self) -> serde_json::Value {
+        serde_json::from_str(&self.info).unwrap_or_default()
+    }
+
     /// Its name, for messages.
     pub(crate) fn name(&self) -> &str {
         &self.command

@@ -1,15 +1,20 @@
 //! The settings of a kubeconfig in the words of the differential test.
 
 use super::{Blob, load};
+use crate::connect::{Configuration, Origin};
 use crate::error::KubeError;
 use crate::file::Files;
+use crate::options::KubeOptions;
+use crate::pool::Transport;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a kubeconfig means to larder, secrets and all, to compare it with what it means to `clientcmd`.
+/// What a kubeconfig means to larder, secrets and all, to compare it with what it means to client-go. As at a start, all that the
+/// kubeconfig names is read and TLS is set up; nothing is connected to, and no plugin is run.
 ///
 /// # Errors
 ///
@@ -20,7 +25,17 @@ use std::path::Path;
 /// ```
 #[doc(hidden)]
 pub fn kubeconfig_meaning(path: &Path) -> Result<Value, KubeError> {
-    let settings = load(path, None, &Files::default())?;
+    let files = Files::default();
+    let settings = load(path, None, &files)?;
+    let (origin, options) = (Origin::Kubeconfig { path: path.to_owned(), context: None }, KubeOptions::default());
+    let Configuration { endpoint, headers, plugin } = origin.read(&options, &files)?;
+    let pool = endpoint.pool(&options, &Transport::new()).map_err(|problem| origin.config(&problem))?;
+    pool.close();
+    let mut sent: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, value) in &headers {
+        sent.entry(name.as_str()).or_default().push(String::from_utf8_lossy(value.as_bytes()).into_owned());
+    }
+    sent.values_mut().for_each(|values| values.sort_unstable());
     let secret = |secret: &Option<SecretString>| secret.as_ref().map(|secret| secret.expose_secret().to_owned());
     let user = &settings.user;
     let mut meaning = json!({
@@ -36,6 +51,8 @@ pub fn kubeconfig_meaning(path: &Path) -> Result<Value, KubeError> {
         "namespace": settings.namespace,
         "compression": !settings.disable_compression,
         "proxy": settings.proxy_url,
+        "headers": sent,
+        "exec_info": plugin.map(|plugin| plugin.info()),
     });
     if user.token_file.is_none() {
         meaning["token"] = secret(&user.token).into();

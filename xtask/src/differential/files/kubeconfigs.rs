@@ -1,12 +1,9 @@
 //! Odd kubeconfigs.
 
-use super::super::oracle;
+use super::credentials::{Credentials, Named};
 use super::tree::{Tree, map, odd_text, scalar};
-use anyhow::{Context as _, Result};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _, seq::IndexedRandom as _};
-use serde_json::Value;
-use std::path::Path;
 
 /// What comes near in the fields of a kubeconfig.
 const VALUES: [&str; 30] = [
@@ -42,38 +39,26 @@ const VALUES: [&str; 30] = [
     "plugin",
 ];
 
-/// Writes what the kubeconfigs name into their folder.
-pub(super) fn write_credentials(program: &Path, folder: &Path) -> Result<()> {
-    let answers = oracle::answer_lines(program, "certificates", &["\"p256\"".to_owned()])?;
-    let pair: Value = serde_json::from_str(&answers[0])?;
-    let text = |field: &str| pair[field].as_str().context("a pair of certificate and key");
-    for (name, text) in [
-        ("ca.crt", text("certificate")?),
-        ("tls.crt", text("certificate")?),
-        ("tls.key", text("key")?),
-        ("token", "t\n"),
-    ] {
-        std::fs::write(folder.join(name), text)?;
-    }
-    Ok(())
-}
-
-pub(super) fn texts(seed: u64, count: usize) -> Vec<String> {
+pub(super) fn texts(seed: u64, count: usize, credentials: &Credentials) -> Vec<String> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     (0..count)
         .map(|_| {
-            let base = base(&mut random);
+            let base = base(&mut random, credentials);
             odd_text(&mut random, &base, &VALUES)
         })
         .collect()
 }
 
 /// A kubeconfig that is right, with some of the fields that there are.
-fn base(random: &mut Xoshiro256PlusPlus) -> Tree {
+fn base(random: &mut Xoshiro256PlusPlus, credentials: &Credentials) -> Tree {
     let mut cluster = vec![("server", scalar("https://127.0.0.1:6443"))];
-    match random.random_range(0..3) {
+    match random.random_range(0..5) {
         0 => cluster.push(("certificate-authority", scalar("ca.crt"))),
-        1 => cluster.push(("insecure-skip-tls-verify", scalar("true"))),
+        1 | 2 => cluster.push(match credentials.authority(random) {
+            Named::File(name) => ("certificate-authority", scalar(&name)),
+            Named::Data(data) => ("certificate-authority-data", scalar(&data)),
+        }),
+        3 => cluster.push(("insecure-skip-tls-verify", scalar("true"))),
         _ => {}
     }
     let more = [
@@ -89,11 +74,23 @@ fn base(random: &mut Xoshiro256PlusPlus) -> Tree {
         ),
     ];
     cluster.extend(more.into_iter().filter(|_| random.random_bool(0.25)));
-    let mut user = match random.random_range(0..5) {
+    let mut user = match random.random_range(0..7) {
         0 => vec![("token", scalar("t"))],
         1 => vec![("tokenFile", scalar("token"))],
         2 => vec![("client-certificate", scalar("tls.crt")), ("client-key", scalar("tls.key"))],
-        3 => vec![("username", scalar("u")), ("password", scalar("p"))],
+        3 | 4 => {
+            let [certificate, key] = credentials.client(random);
+            let certificate = match certificate {
+                Named::File(name) => ("client-certificate", scalar(&name)),
+                Named::Data(data) => ("client-certificate-data", scalar(&data)),
+            };
+            let key = match key {
+                Named::File(name) => ("client-key", scalar(&name)),
+                Named::Data(data) => ("client-key-data", scalar(&data)),
+            };
+            vec![certificate, key]
+        }
+        5 => vec![("username", scalar("u")), ("password", scalar("p"))],
         _ => vec![(
             "exec",
             map(&[
