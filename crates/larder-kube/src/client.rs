@@ -151,7 +151,7 @@ impl KubeClient {
         Ok(Self::assemble(sessions.map_err(bad)?, options, Arc::default(), transport))
     }
 
-    async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
+    pub(crate) async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
         let (transport, reach) = (Transport::new(), Arc::default());
         let sessions = Sessions::kept(origin, &options, &transport, &reach).await?;

@@ -375,3 +375,6 @@ fn server_name(url: &Uri, named: Option<&str>) -> Result<Option<ServerName<'stat
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,7 @@ use larder_testkit::api_server::{ApiServer, ApiServerOptions, ObjectStore, User,
 use larder_testkit::objects::{node, pod, secret};
 use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -163,6 +164,45 @@ async fn another_token_takes_effect_without_a_restart() {
     until_degraded(&daemon, "401").await;
     write_private(&world.path("token"), &server.add_user(User::node(NODE))).unwrap();
     world.heals(&daemon, "token").await;
+}
+
+/// Writes the files of a service account as the kubelet does: a link leads to their folder, and is replaced as a whole.
+fn write_service_account(account: &Path, version: &str, server: &ApiServer, token: &str) {
+    fs::create_dir_all(account.join(version)).unwrap();
+    fs::write(account.join(version).join("ca.crt"), server.ca_pem().unwrap()).unwrap();
+    fs::write(account.join(version).join("token"), token).unwrap();
+    symlink(version, account.join("..data_tmp")).unwrap();
+    fs::rename(account.join("..data_tmp"), account.join("..data")).unwrap();
+    for name in ["ca.crt", "token"] {
+        if !account.join(name).exists() {
+            symlink(Path::new("..data").join(name), account.join(name)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_token_and_authority_of_the_service_account_take_effect_without_a_restart() {
+    let world = World::new();
+    let server = world.server().await;
+    let (old, new) = (server.add_user(User::node(NODE)), server.add_user(User::node(NODE)));
+    let account = world.path("serviceaccount");
+    write_service_account(&account, "..1", &server, &old);
+    let arguments = ["--runtime-endpoint", "none"];
+    let daemon = Daemon::spawn_in_pod(server.address(), &account, tempfile::tempdir().unwrap(), &arguments);
+    daemon.ready().await;
+
+    server.expire_token(&old);
+    server.cut_connections();
+    until_degraded(&daemon, "401").await;
+    write_service_account(&account, "..2", &server, &new);
+    world.heals(&daemon, "token").await;
+
+    server.outage().await;
+    server.rotate_tls().unwrap();
+    server.restore().await.unwrap();
+    until_degraded(&daemon, "was not issued by the certificate authority of the configuration").await;
+    write_service_account(&account, "..3", &server, &new);
+    world.heals(&daemon, "ca").await;
 }
 
 /// A user whose plugin is this script; it may name the folder as F.

@@ -4,6 +4,7 @@ use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -148,6 +149,27 @@ impl Daemon {
         let mut larder = larder();
         larder.env(name, value);
         Self::start(larder, folder, arguments, log)
+    }
+
+    /// The same, with the environment and the files of a pod: a service account for the server at this address.
+    pub(crate) fn spawn_in_pod(server: SocketAddr, account: &Path, folder: TempDir, arguments: &[&str]) -> Self {
+        assert!(rustix::process::geteuid().is_root(), "this test mounts a folder, and so needs root");
+        // Only the daemon sees what is mounted.
+        const MOUNT: &str = "mount -t tmpfs tmpfs /var/run && mkdir -p /var/run/secrets/kubernetes.io/serviceaccount && \
+                             mount --bind \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
+        let log = File::create(folder.path().join("stderr")).unwrap();
+        let mut command = larder();
+        let (program, own) =
+            (command.get_program().to_owned(), command.get_args().map(ToOwned::to_owned).collect::<Vec<_>>());
+        let unset: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
+        command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", MOUNT]).arg(account).arg(program).args(own).stdin(Stdio::null());
+        for name in unset {
+            command.env_remove(name);
+        }
+        command.env("KUBERNETES_SERVICE_HOST", server.ip().to_string());
+        command.env("KUBERNETES_SERVICE_PORT", server.port().to_string());
+        Self::start(command, folder, arguments, log)
     }
 
     /// The same, with its log in this file.
