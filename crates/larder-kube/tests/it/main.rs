@@ -11,6 +11,7 @@
 //! - `in_memory`: the simulated server over streams in memory, in paused time: TLS, HTTP/2, frozen and cut connections.
 //! - `connect`: kubeconfigs, TLS and credentials, over real sockets.
 //! - `session`: servers, certificates and credentials that change; callers that meet a 401 at once.
+//! - `plugin`: when credential plugins are run, and what becomes of connections then.
 //! - `proxy`: the simulated server behind proxies.
 
 mod connect;
@@ -20,6 +21,7 @@ mod fetch;
 mod in_memory;
 mod node_check;
 mod object_reflector;
+mod plugin;
 mod pool;
 mod proxy;
 mod server;
