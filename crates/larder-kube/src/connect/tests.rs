@@ -166,7 +166,8 @@ fn a_plugin_is_told_all_that_the_kubeconfig_says_of_the_cluster() {
             "clusters": [{"name": "k", "cluster": cluster}], "users": [{"name": "u", "user": {"exec": exec}}]});
         let path = folder.path().join("kubeconfig");
         fs::write(&path, config.to_string()).unwrap();
-        let found = Origin::Kubeconfig { path, context: None }.read(&KubeOptions::default()).unwrap();
+        let found =
+            Origin::Kubeconfig { path, context: None }.read(&KubeOptions::default(), &Files::default()).unwrap();
         found.plugin.unwrap().info()
     };
     let info = |spec: serde_json::Value| json!({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1", "spec": spec});

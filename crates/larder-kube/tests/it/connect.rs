@@ -136,6 +136,7 @@ async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() 
     let path = kubeconfig(&folder, good, "token: t");
     let error = KubeClient::from_kubeconfig(&path, Some("other"), KubeOptions::default()).await.unwrap_err();
     assert!(error.to_string().ends_with("no context \"other\"; it has c"), "{error}");
+    file("empty", "");
     let none = file("none", "apiVersion: v1\nkind: Config\n");
     assert!(connect(&none).await.unwrap_err().to_string().contains("it sets no current-context"));
 
@@ -156,6 +157,16 @@ async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() 
         (good, "client-certificate-data: YQ==, client-key-data: YQ==", "is not a certificate in PEM; write one there"),
         (good, "tokenFile: /none/token", "token /none/token: No such file"),
         ("insecure-skip-tls-verify: true", "token: t", "has no server; set the address of the API server"),
+        (
+            "server: 'https://h', tls-server-name: 'a b'",
+            "token: t",
+            "\"a b\" cannot be the name in a server's certificate; set tls-server-name to one that can",
+        ),
+        (
+            "server: 'https://h', certificate-authority: empty",
+            "token: t",
+            "empty is not a certificate in PEM; write one",
+        ),
         ("server: 'not a url'", "token: t", "it is not an address such as https://HOST:PORT"),
         (
             good,
