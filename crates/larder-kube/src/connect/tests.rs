@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::connector::{ByteStream, Connecting};
-use crate::{KubeClient, NodeSource, ObjectKind};
+use crate::{KubeClient, NodeSource};
 use http::uri::Authority;
 use larder_clock::TokioClock;
 use larder_objects::{Fetch as _, ObjectKey, ReadKind};
+use larder_resource::ObjectKind;
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, User};
 use larder_testkit::objects::{node, secret};
 use serde_json::json;
@@ -68,6 +69,10 @@ impl fmt::Debug for InMemory {
     }
 }
 
+fn in_memory(server: &Arc<ApiServer>) -> KubeOptions {
+    KubeOptions { connector: Some(Arc::new(InMemory(Arc::clone(server)))), ..KubeOptions::default() }
+}
+
 async fn read(client: &KubeClient) -> Result<(), KubeError> {
     client.fetcher(ObjectKind::Secret).fetch(&ObjectKey::new("shop", "tls"), ReadKind::Consistent).await.map(drop)
 }
@@ -91,8 +96,7 @@ async fn another_token_and_authority_of_the_service_account_take_effect_without_
         let old = server.add_user(User::admin());
         let mut account = ServiceAccount::new();
         account.write(&server, &old);
-        let mut options = KubeOptions::default();
-        options.connector = Some(Arc::new(InMemory(Arc::clone(&server))));
+        let options = in_memory(&server);
         let client = KubeClient::connect(account.origin(), options).await.unwrap();
         tokio::time::pause();
         let source = NodeSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
@@ -136,8 +140,7 @@ async fn another_token_of_the_service_account_is_used_before_the_old_one_is_refu
     let (old, new) = (server.add_user(User::admin()), server.add_user(User::admin()));
     let mut account = ServiceAccount::new();
     account.write(&server, &old);
-    let mut options = KubeOptions::default();
-    options.connector = Some(Arc::new(InMemory(Arc::clone(&server))));
+    let options = in_memory(&server);
     let client = KubeClient::connect(account.origin(), options).await.unwrap();
     tokio::time::pause();
     read(&client).await.unwrap();

@@ -35,7 +35,9 @@ pub fn kubeconfig_meaning(path: &Path) -> Result<Value, KubeError> {
     for (name, value) in &headers {
         sent.entry(name.as_str()).or_default().push(String::from_utf8_lossy(value.as_bytes()).into_owned());
     }
-    sent.values_mut().for_each(|values| values.sort_unstable());
+    for values in sent.values_mut() {
+        values.sort_unstable();
+    }
     let secret = |secret: &Option<SecretString>| secret.as_ref().map(|secret| secret.expose_secret().to_owned());
     let user = &settings.user;
     let mut meaning = json!({

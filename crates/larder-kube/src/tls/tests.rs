@@ -117,7 +117,7 @@ fn pem_is_read_as_by_go() {
     let pair = KeyPair::generate().unwrap();
     let (certificate, key) = (params().self_signed(&pair).unwrap().pem(), pair.serialize_pem());
     let other = params().self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
-    let cut = |block: &str| block.lines().take(3).map(|line| format!("{line}\n")).collect::<String>();
+    let cut = |block: &str| block.lines().take(3).collect::<Vec<_>>().join("\n") + "\n";
     let with_header = |block: &str| block.replacen('\n', "\nName: value\n\n", 1);
     for text in [
         format!("before: it\n{certificate}between\n{other}"),

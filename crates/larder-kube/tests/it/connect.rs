@@ -224,20 +224,23 @@ async fn blanks_around_a_token_are_not_sent() {
     }
 }
 
+/// The names of some headers, each with its values.
+type Headers<'a> = &'a [(&'a str, &'a [&'a str])];
+
 /// What client-go sends for the same users.
 #[tokio::test]
 async fn basic_credentials_and_those_whom_requests_are_made_for_are_sent_as_by_client_go() {
     let anyone = "as: 'jane doe', as-uid: 'u-1', as-groups: [ops, 'a b', ''], \
                   as-user-extra: {scopes: [read, write], 'Example.com/a key%': ['1'], none: []}";
-    let impersonated: &[(&str, &[&str])] = &[
+    let impersonated: Headers<'_> = &[
         ("impersonate-user", &["jane doe"]),
         ("impersonate-uid", &["u-1"]),
         ("impersonate-group", &["ops", "a b", ""]),
         ("impersonate-extra-scopes", &["read", "write"]),
         ("impersonate-extra-example.com%2fa%20key%25", &["1"]),
     ];
-    let with_token: &[(&str, &[&str])] = &[("authorization", &["Bearer t"])];
-    let table: [(&str, &[&[(&str, &[&str])]]); 6] = [
+    let with_token: Headers<'_> = &[("authorization", &["Bearer t"])];
+    let table: [(&str, &[Headers<'_>]); 6] = [
         ("username: u, password: 'p:\u{e4}'", &[&[("authorization", &["Basic dTpwOsOk"])]]),
         ("username: u", &[&[("authorization", &["Basic dTo="])]]),
         ("password: p", &[]),

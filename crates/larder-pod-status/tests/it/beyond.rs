@@ -442,7 +442,7 @@ fn a_status_whose_drop_panics_holds_no_lock_and_keeps_no_wait_asleep() {
         let kind = usize::try_from(n % 4).expect("below 4");
         let new = status();
         let did = match kind {
-            0 => panics(&armed, || drop(writer.set(&a, new, None, at(n)))),
+            0 => panics(&armed, || assert!(writer.set(&a, new, None, at(n)))),
             1 => panics(&armed, || writer.set_observed_time(&a, at(n))),
             2 => panics(&armed, || writer.update_time(at(n))),
             _ => panics(&armed, || writer.delete(&a)),

@@ -153,10 +153,10 @@ impl Daemon {
 
     /// The same, with the environment and the files of a pod: a service account for the server at this address.
     pub(crate) fn spawn_in_pod(server: SocketAddr, account: &Path, folder: TempDir, arguments: &[&str]) -> Self {
-        assert!(rustix::process::geteuid().is_root(), "this test mounts a folder, and so needs root");
         // Only the daemon sees what is mounted.
         const MOUNT: &str = "mount -t tmpfs tmpfs /var/run && mkdir -p /var/run/secrets/kubernetes.io/serviceaccount && \
                              mount --bind \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
+        assert!(rustix::process::geteuid().is_root(), "this test mounts a folder, and so needs root");
         let log = File::create(folder.path().join("stderr")).unwrap();
         let mut command = larder();
         let (program, own) =
