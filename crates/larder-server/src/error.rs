@@ -11,6 +11,7 @@
 //! | a user that may not read | 403 | `Forbidden` |
 //! | a path that is not served | 404 | `NotFound`, with a cause of type `PathNotServed` |
 //! | another method than GET and HEAD, a watch | 405 | `MethodNotAllowed` |
+//! | too many requests over HTTP/2 are being answered | 429 | `TooManyRequests`, with `Retry-After` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
 //!
 //! An object that no pod refers to is 403 and not 404, since larder does not know whether it exists: the API server, too,
@@ -114,6 +115,8 @@ pub(crate) enum ApiError {
     Ending,
     #[error("too many connections to larder are open: close some, or try again")]
     TooManyConnections,
+    #[error("larder is answering as many requests over HTTP/2 as it may at once: wait for some, or try again")]
+    TooManyRequests,
     #[error("the answer cannot be written: {0}")]
     Unwritable(String),
 }
@@ -152,6 +155,7 @@ impl ApiError {
             }
             Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } => StatusCode::BAD_REQUEST,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             Self::WaitTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -165,6 +169,7 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             StatusCode::BAD_REQUEST => "BadRequest",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
+            StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
             StatusCode::GATEWAY_TIMEOUT => "Timeout",
             _ => "InternalError",
         }
@@ -175,7 +180,7 @@ impl ApiError {
             Self::Read(ReadError::Unknown { retry_after, .. }) | Self::Incomplete { retry_after, .. } => {
                 Some(*retry_after)
             }
-            Self::Ending | Self::TooManyConnections => Some(Duration::from_secs(1)),
+            Self::Ending | Self::TooManyConnections | Self::TooManyRequests => Some(Duration::from_secs(1)),
             _ => None,
         }
     }

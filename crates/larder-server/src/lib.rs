@@ -25,23 +25,26 @@
 //!   list that lacks what is not known is 503 too, unless `?partial=true` asks for it with warnings.
 //! - *Verbatim*: an object is sent as the API server sent it, byte by byte.
 //! - *Identity from the kernel*: the socket is open to all, its answers to root and the daemon's own user.
-//! - *Bounded*: connections, the time to send a request, the time to take an answer, and every wait. Clients that are idle or
-//!   slow keep nobody out.
+//! - *Bounded*: connections, requests at once, the time to send a request, the time to take an answer, and every wait, alike
+//!   over HTTP/1.1 and HTTP/2. Clients that are idle or slow keep nobody out.
 //! - *Status*: every error but those of the health checks is a [`Status`] in JSON.
 //! - *Nothing over TCP*: no answer of the metrics' address names the node, a server, a user or an object, or quotes an error.
 //!
 //! # Limits
 //!
-//! HTTP/1.1, and JSON alone. The metrics' address has no TLS.
+//! JSON alone. The socket speaks HTTP/1.1, and HTTP/2 with a client that begins with it ("prior knowledge"); the metrics' address
+//! speaks HTTP/1.1, and has no TLS.
 //!
 //! # Cancel safety
 //!
 //! A client that goes away drops its read or its wait, which leaves nothing behind.
 
+mod activity;
 mod admission;
 mod app;
 mod body;
 pub mod cache_status;
+mod connection;
 mod error;
 mod events;
 mod freshness;

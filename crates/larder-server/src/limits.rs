@@ -29,13 +29,19 @@ pub struct Limits {
     /// Connections of other users, which get nothing but a 403. Default: 32, apart from the others, so that nobody takes
     /// root's. One more is received as above.
     pub foreign_connections: usize,
+    /// Requests that one connection over HTTP/2 may have under way at once. Default: 100, as the API server's.
+    pub http2_streams: usize,
+    /// Requests over HTTP/2 that are answered at once, on all connections of root and the daemon's own user together. Default:
+    /// 512, as many as can come over HTTP/1.1, one on each connection. One more is answered with 429.
+    pub http2_requests: usize,
     /// Connections to the metrics' address. Default: 32. One more is received as above.
     pub metrics_connections: usize,
     /// Requests on one connection to the metrics' address, after which it is closed. Default: 1000.
     pub metrics_requests_per_connection: usize,
     /// How long a client may take to send a request's head; also how long an idle connection is kept. Default: 30 s.
     pub head_timeout: Duration,
-    /// How long a client may leave its answer untaken. Default: 30 s.
+    /// How long a client may leave its answer untaken; over HTTP/2, how long it may take for 16 KiB of its answers. A client of
+    /// HTTP/2 from which nothing comes for as long is sent a ping, and has that long to answer it. Default: 30 s.
     pub stall_timeout: Duration,
     /// The same as `head_timeout`, on the metrics' address. Default: 5 s.
     pub metrics_head_timeout: Duration,
@@ -50,6 +56,8 @@ impl Default for Limits {
         Self {
             connections: 512,
             foreign_connections: 32,
+            http2_streams: 100,
+            http2_requests: 512,
             metrics_connections: 32,
             metrics_requests_per_connection: 1000,
             head_timeout: Duration::from_secs(30),
@@ -78,6 +86,8 @@ impl Limits {
         for (field, count) in [
             ("connections", self.connections),
             ("foreign_connections", self.foreign_connections),
+            ("http2_streams", self.http2_streams),
+            ("http2_requests", self.http2_requests),
             ("metrics_connections", self.metrics_connections),
             ("metrics_requests_per_connection", self.metrics_requests_per_connection),
         ] {
@@ -115,6 +125,8 @@ mod tests {
         check("connections", &|limits| limits.connections = 0);
         check("connections", &|limits| limits.connections = usize::MAX);
         check("foreign_connections", &|limits| limits.foreign_connections = usize::MAX);
+        check("http2_streams", &|limits| limits.http2_streams = 0);
+        check("http2_requests", &|limits| limits.http2_requests = usize::MAX);
         check("metrics_connections", &|limits| limits.metrics_connections = 0);
         check("metrics_requests_per_connection", &|limits| limits.metrics_requests_per_connection = 0);
         check("metrics_head_timeout", &|limits| limits.metrics_head_timeout = Duration::ZERO);

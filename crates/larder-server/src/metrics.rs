@@ -62,6 +62,8 @@ pub(crate) struct ServerMetrics {
     connections: Family<ListenerLabel, Gauge>,
     evicted: Family<ListenerLabel, Counter>,
     turned_away: Family<ListenerLabel, Counter>,
+    /// Requests over HTTP/2 that were one too many.
+    pub(crate) refused: Counter,
     /// Connections of users that may not read.
     pub(crate) foreign: Counter,
 }
@@ -74,6 +76,7 @@ impl ServerMetrics {
             connections: Family::default(),
             evicted: Family::default(),
             turned_away: Family::default(),
+            refused: Counter::default(),
             foreign: Counter::default(),
         };
         registry.register("larder_http_requests", "Requests, by route and status", metrics.requests.clone());
@@ -82,6 +85,11 @@ impl ServerMetrics {
             "How long requests took, waits included, by route",
             Unit::Seconds,
             metrics.seconds.clone(),
+        );
+        registry.register(
+            "larder_http_requests_refused",
+            "Requests over HTTP/2 that were refused because larder answered as many as it may at once",
+            metrics.refused.clone(),
         );
         registry.register("larder_http_connections", "Connections that are open", metrics.connections.clone());
         registry.register(

@@ -8,42 +8,30 @@
 //! - When the token is cancelled: no new connection is taken, requests in flight are answered within the drain timeout,
 //!   newer-than waits are answered at once, requests half sent are dropped, and the socket's file is removed.
 
-use crate::admission::{Activity, Admission, Admitted};
+use crate::activity::Activity;
+use crate::admission::{Admission, Admitted};
 use crate::app::{self, App};
+use crate::connection::{self, Client, Http2};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
 use crate::metrics::Listener;
 use crate::peer::Peer;
 use crate::socket::{self, KeptSocket, SocketError};
-use crate::stall::StallGuard;
 use axum::Router;
-use axum::body::Body;
-use http::{HeaderValue, Request, header};
-use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use larder_node::Node;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
-use tower::ServiceExt as _;
 
 /// The pause after a connection could not be taken: the process is out of file descriptors, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a client may take to take the last part of an answer when the daemon ends.
-const FLUSH: Duration = Duration::from_millis(250);
 
 /// What a connection is told that there is no place for, without anything being read from it.
 fn turned_away() -> Vec<u8> {
@@ -188,13 +176,17 @@ impl Connections {
     async fn take_local(&self, socket: &mut KeptSocket, router: Router) {
         let mut own = Admission::new(self.limits.connections);
         let mut foreign = Admission::new(self.limits.foreign_connections);
+        let refused = &self.app.metrics.refused;
+        let own_http2 = Http2::new(self.limits.http2_streams, self.limits.http2_requests, refused);
+        // One request at a time, as over HTTP/1.1: others' connections are all that has to be limited.
+        let foreign_http2 = Http2::new(1, self.limits.foreign_connections, refused);
         let client = Client {
-            listener: Listener::Socket,
             router,
             head_timeout: self.limits.head_timeout,
             stall_timeout: self.limits.stall_timeout,
             drain_timeout: self.limits.drain_timeout,
             most_requests: usize::MAX,
+            http2: None,
             peer: None,
         };
         while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
@@ -209,9 +201,11 @@ impl Connections {
             if !peer.is_allowed {
                 self.app.metrics.foreign.inc();
             }
-            let admission = if peer.is_allowed { &mut own } else { &mut foreign };
+            let (admission, http2) =
+                if peer.is_allowed { (&mut own, &own_http2) } else { (&mut foreign, &foreign_http2) };
+            let client = Client { peer: Some(peer), http2: Some(http2.clone()), ..client.clone() };
             match self.admit(admission, Listener::Socket) {
-                Some(activity) => self.serve(stream, Client { peer: Some(peer), ..client.clone() }, activity),
+                Some(activity) => self.serve(stream, Listener::Socket, client, activity),
                 // Said as far as that can be said without waiting; whoever does not get it sees the connection closed.
                 None => drop(stream.try_write(&turned_away())),
             }
@@ -222,18 +216,18 @@ impl Connections {
         let Some(listener) = listener else { return };
         let mut admission = Admission::new(self.limits.metrics_connections);
         let client = Client {
-            listener: Listener::Metrics,
             router,
             head_timeout: self.limits.metrics_head_timeout,
             stall_timeout: self.limits.metrics_stall_timeout,
             drain_timeout: self.limits.drain_timeout,
             most_requests: self.limits.metrics_requests_per_connection,
+            http2: None,
             peer: None,
         };
         while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
             let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
             match self.admit(&mut admission, Listener::Metrics) {
-                Some(activity) => self.serve(stream, client.clone(), activity),
+                Some(activity) => self.serve(stream, Listener::Metrics, client.clone(), activity),
                 None => drop(stream.try_write(&turned_away())),
             }
         }
@@ -270,133 +264,18 @@ impl Connections {
         }
     }
 
-    fn serve<S>(&self, stream: S, client: Client, activity: Arc<Activity>)
+    fn serve<S>(&self, stream: S, listener: Listener, client: Client, activity: Arc<Activity>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (token, app) = (self.token.clone(), Arc::clone(&self.app));
+        let (token, app, tracker) = (self.token.clone(), Arc::clone(&self.app), self.tracker.clone());
         self.tracker.spawn(async move {
-            let listener = client.listener;
             app.metrics.connection_opened(listener);
-            if let Err(error) = connection(stream, client, activity, token).await {
+            if let Err(error) = connection::serve(stream, client, activity, tracker, token).await {
                 // The client's doing: it went away, was too slow, or does not speak HTTP.
                 tracing::debug!(%error, "connection ended");
             }
             app.metrics.connection_closed(listener);
         });
-    }
-}
-
-/// How a client is served.
-#[derive(Clone)]
-struct Client {
-    listener: Listener,
-    router: Router,
-    head_timeout: Duration,
-    stall_timeout: Duration,
-    drain_timeout: Duration,
-    most_requests: usize,
-    /// Who it is, on the socket.
-    peer: Option<Peer>,
-}
-
-/// Serves one connection to its end; when the token is cancelled, to the end of what it has asked for by then.
-async fn connection<S>(
-    stream: S,
-    client: Client,
-    activity: Arc<Activity>,
-    token: CancellationToken,
-) -> Result<(), hyper::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let in_flight = TaskTracker::new();
-    let io = TokioIo::new(StallGuard::new(stream, client.stall_timeout, Arc::clone(&activity)));
-    let (requests, answering) = (in_flight.clone(), Arc::clone(&activity));
-    // Relaxed: it is counted by one task.
-    let served = AtomicUsize::new(0);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        if let Some(peer) = client.peer {
-            request.extensions_mut().insert(peer);
-        }
-        let in_flight = InFlight::begin(requests.token(), Arc::clone(&answering));
-        let is_last = served.fetch_add(1, Ordering::Relaxed) + 1 >= client.most_requests;
-        let answer = client.router.clone().oneshot(request.map(Body::new));
-        async move {
-            let mut answer = answer.await?;
-            if is_last {
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(answer.map(|body| InFlightBody { body, _in_flight: in_flight }))
-        }
-    });
-    let mut connection = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(client.head_timeout)
-            .serve_connection(io, service)
-    );
-    tokio::select! {
-        ended = connection.as_mut() => return ended,
-        () = activity.evicted.cancelled() => return Ok(()),
-        () = token.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    in_flight.close();
-    // A request that has not been sent whole is not waited for.
-    let answered = async {
-        in_flight.wait().await;
-        tokio::time::sleep(FLUSH).await;
-    };
-    tokio::select! {
-        ended = connection => ended,
-        () = answered => Ok(()),
-        () = tokio::time::sleep(client.drain_timeout) => Ok(()),
-    }
-}
-
-/// A request that is being answered, until this is dropped.
-#[derive(Debug)]
-struct InFlight {
-    activity: Arc<Activity>,
-    _token: TaskTrackerToken,
-}
-
-impl InFlight {
-    fn begin(token: TaskTrackerToken, activity: Arc<Activity>) -> Self {
-        activity.works();
-        Self { activity, _token: token }
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.activity.idles();
-    }
-}
-
-/// The body of an answer, in flight until it is dropped.
-#[derive(Debug)]
-struct InFlightBody {
-    body: Body,
-    _in_flight: InFlight,
-}
-
-impl hyper::body::Body for InFlightBody {
-    type Data = bytes::Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -55,6 +55,7 @@ fn each_error_has_its_status() {
     check(ApiError::MethodNotAllowed("no".to_owned()), 405, "MethodNotAllowed", "no");
     check(ApiError::ForeignUser(7), 403, "Forbidden", &ApiError::ForeignUser(7).to_string());
     check(ApiError::Ending, 503, "ServiceUnavailable", "larder is ending");
+    check(ApiError::TooManyRequests, 429, "TooManyRequests", &ApiError::TooManyRequests.to_string());
     check(ApiError::TooManyConnections, 503, "ServiceUnavailable", &ApiError::TooManyConnections.to_string());
 }
 

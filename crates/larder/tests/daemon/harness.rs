@@ -1,7 +1,7 @@
 //! A daemon in a folder of its own, and how to ask it.
 
 use http_body_util::{BodyExt as _, Empty};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -313,6 +313,22 @@ where
     tokio::select! {
         answer = exchange => answer,
         () = connection => None,
+    }
+}
+
+/// The answer to one GET over HTTP/2, on a connection of its own.
+pub(crate) async fn request_over_http2(stream: UnixStream, path: &str) -> Answer {
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    let request = http::Request::get(format!("http://larder{path}")).body(Empty::<bytes::Bytes>::new()).unwrap();
+    let exchange = async {
+        let (parts, body) = sender.send_request(request).await.unwrap().into_parts();
+        let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        Answer { code: parts.status.as_u16(), headers: parts.headers, text }
+    };
+    tokio::select! {
+        answer = exchange => answer,
+        ended = connection => panic!("{path}: {ended:?}"),
     }
 }
 

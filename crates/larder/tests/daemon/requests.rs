@@ -1,6 +1,6 @@
 //! The local API as a client of HTTP sees it.
 
-use crate::harness::{Daemon, request};
+use crate::harness::{Daemon, request, request_over_http2};
 use serde_json::json;
 use tokio::net::UnixStream;
 
@@ -121,4 +121,25 @@ async fn health_is_told_in_a_word_or_check_by_check() {
         assert!(verbose.contains("[+]tasks ok\n") && verbose.ends_with("check passed\n"), "{verbose}");
     }
     assert!(daemon.get("/readyz?verbose").await.text.contains("[+]pods ok\n"));
+}
+
+#[tokio::test]
+async fn http1_and_http2_give_the_same_answers() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    for (path, code) in [
+        ("/api/v1/namespaces/default/secrets/db", 200),
+        ("/api/v1/secrets", 200),
+        ("/api/v1/pods", 200),
+        ("/api/v1/namespaces/default/secrets/other", 403),
+        ("/larder/v1/pods", 501),
+        ("/livez", 200),
+    ] {
+        let (one, two) = (daemon.get(path).await, UnixStream::connect(daemon.socket()).await.unwrap());
+        let two = request_over_http2(two, path).await;
+        assert_eq!((one.code, two.code), (code, code), "{path}");
+        assert_eq!(one.text, two.text, "{path}");
+        for header in ["content-type", "content-length", "cache-status", "cache-control"] {
+            assert_eq!(one.header(header), two.header(header), "{header} of {path}");
+        }
+    }
 }

@@ -135,6 +135,10 @@ settings! {
     serve.limits.connections;
     /// The most connections of other users, who only get a 403
     serve.limits.foreign_connections;
+    /// The most requests in flight on one HTTP/2 connection
+    serve.limits.http2_streams;
+    /// The most HTTP/2 requests in flight on all connections of root and larder's own user; one more gets a 429
+    serve.limits.http2_requests;
     /// The most connections to metricsAddress
     serve.limits.metrics_connections;
     /// The most requests on one connection to metricsAddress

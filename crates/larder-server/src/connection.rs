@@ -1,0 +1,246 @@
+//! One connection, over HTTP/1.1 or HTTP/2 as the client begins it.
+//!
+//! # Guarantees
+//!
+//! - A client that sends no whole request, or does not take its answers, loses its connection after its time limit, whichever
+//!   protocol it speaks. One of HTTP/2 that is idle is told with GOAWAY, so that it sends no request into the void.
+//! - Over HTTP/2, a connection has no more than so many requests under way, and all connections together have no more than so
+//!   many: one more is answered with 429. A request that the client resets is dropped at once.
+//! - When the token is cancelled: no request is taken any more (GOAWAY over HTTP/2), those in flight are answered within the drain
+//!   timeout, and those that are half sent are dropped.
+//!
+//! # Limits
+//!
+//! Of an answer over HTTP/2, the last 64 KiB count as taken once they have been handed to the connection.
+//!
+//! # Cancel safety
+//!
+//! Dropped, a connection ends with all its requests.
+
+use crate::activity::{Activity, Exchange, Overdue};
+use crate::error::ApiError;
+use crate::peer::Peer;
+use crate::stall::StallWatch;
+use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Version, header};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use prometheus_client::metrics::counter::Counter;
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+/// How long a client may take to take the last part of an answer when its connection ends.
+const FLUSH: Duration = Duration::from_millis(250);
+/// Bytes of the headers of one request over HTTP/2: a path with a long label selector fits.
+const HEADER_LIST: u32 = 64 << 10;
+/// Bytes of requests' bodies that are taken from a client of HTTP/2: nobody reads them.
+const RECEIVE_WINDOW: u32 = 64 << 10;
+/// Bytes of one answer over HTTP/2 that are handed over at once, as a frame has them: a client that takes one makes progress.
+const PART: usize = 16 << 10;
+/// Bytes of one answer over HTTP/2 that are held by the connection until the client takes them.
+const SEND_BUFFER: usize = 48 << 10;
+
+/// How a client is served.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) router: Router,
+    pub(crate) head_timeout: Duration,
+    pub(crate) stall_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) most_requests: usize,
+    /// What it may do over HTTP/2; without that, it is served over HTTP/1.1 alone.
+    pub(crate) http2: Option<Http2>,
+    /// Who it is, on the socket.
+    pub(crate) peer: Option<Peer>,
+}
+
+/// What clients may do over HTTP/2.
+#[derive(Clone)]
+pub(crate) struct Http2 {
+    /// Requests of one connection.
+    streams: u32,
+    /// Those of all connections.
+    requests: Arc<Semaphore>,
+    /// Counts those that were one too many.
+    refused: Counter,
+}
+
+impl Http2 {
+    pub(crate) fn new(streams: usize, requests: usize, refused: &Counter) -> Self {
+        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
+        Self { streams, requests: Arc::new(Semaphore::new(requests)), refused: refused.clone() }
+    }
+
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.requests).try_acquire_owned().ok();
+        if place.is_none() {
+            self.refused.inc();
+        }
+        place
+    }
+}
+
+/// Serves one connection to its end; when the token is cancelled, to the end of what it has asked for by then.
+pub(crate) async fn serve<S>(
+    stream: S,
+    client: Client,
+    activity: Arc<Activity>,
+    tasks: TaskTracker,
+    token: CancellationToken,
+) -> Result<(), Box<dyn Error + Send + Sync>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let ended = CancellationToken::new();
+    let builder = builder(&client, Streams { tasks, ended: ended.clone() });
+    let _ended = ended.drop_guard();
+    let io = TokioIo::new(StallWatch::new(stream, Arc::clone(&activity)));
+    let answering = Arc::clone(&activity);
+    // Relaxed: it is counted by one task.
+    let served = AtomicUsize::new(0);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let exchange = Exchange::begin(Arc::clone(&answering));
+        let is_last = served.fetch_add(1, Ordering::Relaxed) + 1 >= client.most_requests;
+        let http2 = client.http2.as_ref().filter(|_| request.version() == Version::HTTP_2);
+        let place = http2.map(Http2::place);
+        let answer = answer(client.router.clone(), request, client.peer);
+        async move {
+            let (mut answer, place) = match place {
+                Some(None) => (ApiError::TooManyRequests.into_response(), None),
+                None => (answer.await?, None),
+                Some(place) => (answer.await?, place),
+            };
+            if is_last {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, left: Bytes::new(), exchange, place }))
+        }
+    });
+    let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = activity.evicted.cancelled() => return Ok(()),
+        overdue = activity.overdue(client.head_timeout, client.stall_timeout) => match overdue {
+            Overdue::Slow => return Err("the client does not read its answer".into()),
+            Overdue::Idle => {}
+        },
+        () = token.cancelled() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        ended = connection => ended,
+        () = activity.evicted.cancelled() => Ok(()),
+        // A request that has not been sent whole is not waited for.
+        () = activity.idle_for(FLUSH) => Ok(()),
+        () = tokio::time::sleep(client.drain_timeout) => Ok(()),
+    }
+}
+
+/// The time limits of both protocols are those of the [`Activity`].
+fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
+    let mut builder = auto::Builder::new(streams);
+    builder.http1().header_read_timeout(None);
+    let Some(http2) = &client.http2 else { return builder.http1_only() };
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(http2.streams)
+        .max_header_list_size(HEADER_LIST)
+        .initial_stream_window_size(RECEIVE_WINDOW)
+        .initial_connection_window_size(RECEIVE_WINDOW)
+        .max_send_buf_size(SEND_BUFFER)
+        .keep_alive_interval(client.stall_timeout)
+        .keep_alive_timeout(client.stall_timeout);
+    builder
+}
+
+async fn answer(router: Router, mut request: Request<Incoming>, peer: Option<Peer>) -> Result<Response, Infallible> {
+    if let Some(peer) = peer {
+        request.extensions_mut().insert(peer);
+    }
+    router.oneshot(request.map(Body::new)).await
+}
+
+/// Runs the requests of a connection over HTTP/2, until the connection ends.
+#[derive(Clone)]
+struct Streams {
+    tasks: TaskTracker,
+    ended: CancellationToken,
+}
+
+impl<F> hyper::rt::Executor<F> for Streams
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        self.tasks.spawn(self.ended.clone().run_until_cancelled_owned(stream));
+    }
+}
+
+/// The body of an answer, whose request is being answered until this is dropped.
+#[derive(Debug)]
+struct AnswerBody {
+    body: Body,
+    /// Over HTTP/2, what is left of a part of the body that is too large to be handed over at once.
+    left: Bytes,
+    exchange: Exchange,
+    /// The request's place among those over HTTP/2.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl AnswerBody {
+    /// Over HTTP/1.1 whatever is handed over is on its way: the socket itself says when it takes no more.
+    fn hand_over(&mut self, mut data: Bytes) -> Frame<Bytes> {
+        if self.place.is_some() {
+            self.left = data.split_off(data.len().min(PART));
+            self.exchange.offered();
+        }
+        Frame::data(data)
+    }
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        // Who asks for more has taken what there was.
+        self.exchange.taken();
+        if !self.left.is_empty() {
+            let left = std::mem::take(&mut self.left);
+            return Poll::Ready(Some(Ok(self.hand_over(left))));
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| match frame?.into_data() {
+            Ok(data) => Ok(self.hand_over(data)),
+            Err(trailers) => Ok(trailers),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty() && self.body.is_end_stream()
+    }
+
+    /// As asked before the first part is taken: of all of it.
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
