@@ -23,68 +23,22 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 use larder_node::ReadError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A `Status` of the Kubernetes API (meta/v1), as far as an error uses it.
+/// The body of an error: a [`Status`] of the Kubernetes API, with one field of larder's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Status {
-    /// Always `Status`.
-    pub kind: String,
-    /// Always `v1`.
-    pub api_version: String,
-    /// Always empty.
-    pub metadata: serde_json::Map<String, serde_json::Value>,
-    /// Always `Failure`.
-    pub status: String,
-    /// What went wrong, for a person.
-    pub message: String,
-    /// What went wrong, for a program.
-    pub reason: String,
-    /// What it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<StatusDetails>,
-    /// The HTTP status.
-    pub code: u16,
-    /// The last known status of the pod whose newer status was waited for in vain; larder's own field.
+pub struct ErrorBody {
+    /// What went wrong: all but the details are always there.
+    #[serde(flatten)]
+    pub status: Status,
+    /// The last known status of the pod whose newer status was waited for in vain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_known: Option<Box<wire::PodStatusAnswer>>,
-}
-
-/// What an error is about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[non_exhaustive]
-pub struct StatusDetails {
-    /// The object's name.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// The object's kind, in the plural of paths.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub kind: String,
-    /// Causes apart.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<StatusCause>,
-    /// When asking again may help, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_after_seconds: Option<u64>,
-}
-
-/// One of several causes of an error.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[non_exhaustive]
-pub struct StatusCause {
-    /// The cause, for a program.
-    pub reason: String,
-    /// The cause, for a person.
-    pub message: String,
-    /// The parameter that is wrong.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub field: String,
 }
 
 /// Why a request is not answered with what it asked for.
@@ -200,66 +154,62 @@ impl ApiError {
     }
 
     fn details(&self) -> Option<StatusDetails> {
-        let cause = |reason: &str, message: String, field: &str| StatusCause {
-            reason: reason.to_owned(),
-            message,
-            field: field.to_owned(),
+        let cause = |reason: &str, message: &str, field: Option<&str>| StatusCause {
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            field: field.map(str::to_owned),
         };
-        let mut details = match self {
+        let causes = match self {
+            Self::Incomplete { unknown, .. } => {
+                unknown.iter().map(|(what, why)| cause("Unknown", why, Some(what))).collect()
+            }
+            Self::BadParameter { name, problem, .. } => vec![cause("FieldValueInvalid", problem, Some(name))],
+            Self::UnknownParameter { name, .. } => {
+                vec![cause("FieldValueNotSupported", &self.to_string(), Some(name))]
+            }
+            Self::BadPath { problem, .. } => vec![cause("PathUnreadable", problem, None)],
+            Self::UnknownPath(path) => vec![cause("PathNotServed", path, None)],
+            _ => Vec::new(),
+        };
+        let (kind, name) = match self {
             Self::Read(
                 ReadError::NotFound { kind, key, .. }
                 | ReadError::NotReferenced { kind, key, .. }
                 | ReadError::NotReferencedByPod { kind, key, .. },
-            ) => StatusDetails {
-                name: key.name().to_owned(),
-                kind: kind.resource().to_owned(),
-                ..StatusDetails::default()
-            },
-            Self::Incomplete { unknown, .. } => StatusDetails {
-                causes: unknown.iter().map(|(what, why)| cause("Unknown", why.clone(), what)).collect(),
-                ..StatusDetails::default()
-            },
-            Self::BadParameter { name, problem, .. } => StatusDetails {
-                causes: vec![cause("FieldValueInvalid", problem.clone(), name)],
-                ..StatusDetails::default()
-            },
-            Self::UnknownParameter { name, .. } => StatusDetails {
-                causes: vec![cause("FieldValueNotSupported", self.to_string(), name)],
-                ..StatusDetails::default()
-            },
-            Self::BadPath { problem, .. } => {
-                StatusDetails { causes: vec![cause("PathUnreadable", problem.clone(), "")], ..StatusDetails::default() }
-            }
-            Self::UnknownPath(path) => {
-                StatusDetails { causes: vec![cause("PathNotServed", path.clone(), "")], ..StatusDetails::default() }
-            }
-            _ => StatusDetails::default(),
+            ) => (Some(kind.resource().to_owned()), Some(key.name().to_owned())),
+            _ => (None, None),
         };
-        details.retry_after_seconds = self.retry_after().map(whole_seconds);
+        let details = StatusDetails {
+            causes: (!causes.is_empty()).then_some(causes),
+            kind,
+            name,
+            retry_after_seconds: self.retry_after().map(whole_seconds),
+            ..StatusDetails::default()
+        };
         (details != StatusDetails::default()).then_some(details)
     }
 
-    pub(crate) fn into_status(self) -> Status {
-        Status {
-            kind: "Status".to_owned(),
-            api_version: "v1".to_owned(),
-            metadata: serde_json::Map::new(),
-            status: "Failure".to_owned(),
-            message: self.to_string(),
-            reason: self.reason().to_owned(),
+    pub(crate) fn into_body(self) -> ErrorBody {
+        let status = Status {
+            code: Some(self.code().as_u16().into()),
             details: self.details(),
-            code: self.code().as_u16(),
-            last_known: match self {
-                Self::WaitTimedOut { last_known, .. } => Some(last_known),
-                _ => None,
-            },
-        }
+            message: Some(self.to_string()),
+            metadata: ListMeta::default(),
+            reason: Some(self.reason().to_owned()),
+            status: Some("Failure".to_owned()),
+        };
+        let last_known = match self {
+            Self::WaitTimedOut { last_known, .. } => Some(last_known),
+            _ => None,
+        };
+        ErrorBody { status, last_known }
     }
 }
 
 /// Whole seconds, rounded up: `Retry-After` has no smaller unit, and 0 would ask for a storm.
-fn whole_seconds(duration: Duration) -> u64 {
-    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
+fn whole_seconds(duration: Duration) -> i32 {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
 }
 
 impl IntoResponse for ApiError {
@@ -271,7 +221,7 @@ impl IntoResponse for ApiError {
             Self::Read(ReadError::NotFound { age, .. }) => Some(age.as_secs()),
             _ => None,
         };
-        let mut response = (code, Json(self.into_status())).into_response();
+        let mut response = (code, Json(self.into_body())).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

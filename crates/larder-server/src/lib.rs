@@ -27,7 +27,7 @@
 //! - *Identity from the kernel*: the socket is open to all, its answers to root and the daemon's own user.
 //! - *Bounded*: connections, requests at once, the time to send a request, the time to take an answer, and every wait, alike
 //!   over HTTP/1.1 and HTTP/2. Clients that are idle or slow keep nobody out.
-//! - *Status*: every error but those of the health checks is a [`Status`] in JSON.
+//! - *Status*: every error but those of the health checks is a `Status` of the Kubernetes API in JSON ([`ErrorBody`]).
 //! - *Nothing over TCP*: no answer of the metrics' address names the node, a server, a user or an object, or quotes an error.
 //!
 //! # Limits
@@ -60,7 +60,7 @@ mod socket;
 mod stall;
 pub mod wire;
 
-pub use error::{Status, StatusCause, StatusDetails};
+pub use error::ErrorBody;
 pub use limits::{LimitError, Limits};
 pub use params::parse_duration;
 pub use serve::{ServeError, ServeOptions, Server};

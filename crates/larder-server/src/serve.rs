@@ -35,8 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a connection is told that there is no place for, without anything being read from it.
 fn turned_away() -> Vec<u8> {
-    let status = ApiError::TooManyConnections.into_status();
-    let body = serde_json::to_string(&status).unwrap_or_default();
+    let body = serde_json::to_string(&ApiError::TooManyConnections.into_body()).unwrap_or_default();
     let head =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close";
     format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
-use larder_server::Status;
+use larder_server::ErrorBody;
 use serde::de::DeserializeOwned;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,8 @@ impl Connection {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// It answered with an error; worded as kubectl words the API server's.
-    #[error("Error from server ({}): {}", reason(status), status.message)]
-    Server { status: Box<Status> },
+    #[error("Error from server ({}): {}", reason(body), message(body))]
+    Server { body: Box<ErrorBody> },
     /// It cannot be reached.
     #[error("cannot reach larder at {}: {}", socket.display(), advice(source))]
     Unreachable { socket: PathBuf, source: std::io::Error },
@@ -50,8 +50,13 @@ pub(crate) enum Error {
     Late { socket: PathBuf, after: Duration },
 }
 
-fn reason(status: &Status) -> &str {
-    if status.reason.is_empty() { "Unknown" } else { &status.reason }
+fn reason(body: &ErrorBody) -> &str {
+    body.status.reason.as_deref().filter(|reason| !reason.is_empty()).unwrap_or("Unknown")
+}
+
+/// What the daemon says of its error.
+pub(crate) fn message(body: &ErrorBody) -> &str {
+    body.status.message.as_deref().unwrap_or_default()
 }
 
 /// What to do about a socket that cannot be connected to.
@@ -172,8 +177,7 @@ impl Client {
         if code.is_success() {
             return Ok(reply);
         }
-        let status = serde_json::from_slice::<Status>(&reply.body).map_err(|_| self.broken(&format!("HTTP {code}")))?;
-        Err(Error::Server { status: Box::new(status) })
+        Err(self.refused(code, &reply.body))
     }
 
     /// Asks for lines, and hands each to `take` as it comes, until `take` says that it is enough or the daemon ends them.
@@ -198,9 +202,7 @@ impl Client {
             let mut body = response.into_body();
             if !code.is_success() {
                 let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| self.broken(&error))?;
-                let status = serde_json::from_slice::<Status>(&body.to_bytes());
-                let status = status.map_err(|_| self.broken(&format!("HTTP {code}")))?;
-                return Err(Error::Server { status: Box::new(status) }.into());
+                return Err(self.refused(code, &body.to_bytes()).into());
             }
             let mut left = Vec::new();
             while let Some(frame) = body.frame().await {
@@ -249,6 +251,14 @@ impl Client {
             answer = &mut answer => answer,
             // The daemon may close it once the answer has been sent.
             _ = &mut connection => answer.await,
+        }
+    }
+
+    /// An answer that is an error; one whose body is no `Status` is not the daemon's.
+    fn refused(&self, code: StatusCode, body: &[u8]) -> Error {
+        match serde_json::from_slice::<ErrorBody>(body) {
+            Ok(body) if body.status.message.is_some() => Error::Server { body: Box::new(body) },
+            _ => self.broken(&format!("HTTP {code}")),
         }
     }
 

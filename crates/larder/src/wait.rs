@@ -1,13 +1,13 @@
 //! `larder wait`: waits until a pod is in a state, or until its status is newer than a time.
 
-use crate::client::{Client, Connection, Error, Query};
+use crate::client::{Client, Connection, Error, Query, message};
 use crate::kinds::{KindOrName, Target, parse_targets};
 use crate::output;
 use crate::run::duration;
 use jiff::Timestamp;
 use larder_pleg::{ContainerState, ContainerStatus};
 use larder_resource::Kind;
-use larder_server::Status;
+use larder_server::ErrorBody;
 use larder_server::wire::PodStatusAnswer;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -140,14 +140,14 @@ impl Wait<'_> {
                     after = Some(("changedAfter", answer.modified_at.unwrap_or(Timestamp::UNIX_EPOCH)));
                     describe(container, &answer)
                 }
-                Err(Error::Server { status }) => match status.code {
-                    404 if *condition == Condition::Delete => return Ok(Ended::Met),
-                    503 => {
-                        self.pause(&status).await;
-                        status.message
+                Err(Error::Server { body }) => match body.status.code {
+                    Some(404) if *condition == Condition::Delete => return Ok(Ended::Met),
+                    Some(503) => {
+                        self.pause(&body).await;
+                        message(&body).to_owned()
                     }
-                    504 => in_vain(condition, container, *status),
-                    _ => return Err(Error::Server { status }),
+                    Some(504) => in_vain(condition, container, &body),
+                    _ => return Err(Error::Server { body }),
                 },
                 Err(error) => return Err(error),
             };
@@ -170,9 +170,9 @@ impl Wait<'_> {
     }
 
     /// Waits as long as the daemon says before asking again, but not beyond the deadline.
-    async fn pause(&self, status: &Status) {
-        let seconds = status.details.as_ref().and_then(|details| details.retry_after_seconds);
-        let pause = seconds.map_or(PAUSE, Duration::from_secs);
+    async fn pause(&self, body: &ErrorBody) {
+        let seconds = body.status.details.as_ref().and_then(|details| details.retry_after_seconds);
+        let pause = seconds.and_then(|seconds| seconds.try_into().ok()).map_or(PAUSE, Duration::from_secs);
         tokio::time::sleep_until((Instant::now() + pause).min(self.deadline)).await;
     }
 }
@@ -204,12 +204,12 @@ fn is_met(condition: &Condition, container: Option<&str>, answer: &PodStatusAnsw
 }
 
 /// Why nothing newer came: the runtime's fault if it has one, else what was last known.
-fn in_vain(condition: &Condition, container: Option<&str>, status: Status) -> String {
-    match &status.last_known {
+fn in_vain(condition: &Condition, container: Option<&str>, body: &ErrorBody) -> String {
+    match &body.last_known {
         Some(known) if known.runtime.error.is_none() && !matches!(condition, Condition::NewerThan(_)) => {
             describe(container, known)
         }
-        _ => status.message,
+        _ => message(body).to_owned(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use larder_clock::Timestamp;
 use larder_objects::{FreshState, Freshness, ObjectKey, Source};
+use serde_json::json;
 
 fn freshness() -> Freshness {
     Freshness::new(Timestamp::ZERO, Source::LiveRead, FreshState::Fresh)
@@ -22,14 +23,11 @@ fn unknown(retry_after: Duration) -> ReadError {
     ReadError::Unknown { what: "secret \"shop/db\"".to_owned(), why: "no answer".to_owned(), retry_after }
 }
 
-fn check(error: impl Into<ApiError>, code: u16, reason: &str, message: &str) {
+fn check(error: impl Into<ApiError>, code: i32, reason: &str, message: &str) {
     let error = error.into();
-    let status = error.into_status();
-    assert_eq!((status.code, status.reason.as_str(), status.message.as_str()), (code, reason, message));
-    assert_eq!(
-        (status.kind.as_str(), status.api_version.as_str(), status.status.as_str()),
-        ("Status", "v1", "Failure")
-    );
+    let status = error.into_body().status;
+    assert_eq!((status.code, status.reason.as_deref(), status.message.as_deref()), (Some(code), Some(reason), Some(message)));
+    assert_eq!(status.status.as_deref(), Some("Failure"));
 }
 
 #[test]
@@ -57,6 +55,37 @@ fn each_error_has_its_status() {
     check(ApiError::Ending, 503, "ServiceUnavailable", "larder is ending");
     check(ApiError::TooManyRequests, 429, "TooManyRequests", &ApiError::TooManyRequests.to_string());
     check(ApiError::TooManyConnections, 503, "ServiceUnavailable", &ApiError::TooManyConnections.to_string());
+}
+
+#[test]
+fn an_error_is_written_as_the_api_server_writes_it() {
+    let check = |error: ApiError, expected: serde_json::Value| {
+        let body = error.into_body();
+        let written = serde_json::to_value(&body).unwrap();
+        assert_eq!(written, expected);
+        assert_eq!(serde_json::from_value::<ErrorBody>(written).unwrap(), body);
+    };
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "NotFound", "code": 404,
+        "message": "secrets \"db\" not found", "details": {"name": "db", "kind": "secrets"},
+    });
+    check(not_found().into(), expected);
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "BadRequest", "code": 400,
+        "message": "parameter timeout: \"x\" is no duration",
+        "details": {"causes": [{"reason": "FieldValueInvalid", "message": "is no duration", "field": "timeout"}]},
+    });
+    check(ApiError::bad_parameter("timeout", "x", "is no duration".to_owned()), expected);
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "ServiceUnavailable",
+        "code": 503, "message": "secret \"shop/db\" not known yet: no answer", "details": {"retryAfterSeconds": 2},
+    });
+    check(unknown(Duration::from_millis(1_200)).into(), expected);
+    let expected = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "MethodNotAllowed",
+        "code": 405, "message": "no",
+    });
+    check(ApiError::MethodNotAllowed("no".to_owned()), expected);
 }
 
 #[test]

@@ -35,11 +35,11 @@ fn a_reader_that_went_away_is_no_failure() {
 
 #[test]
 fn errors_are_told_as_kubectl_tells_them() {
-    let status = serde_json::from_value(json!({
+    let body = serde_json::from_value(json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "secrets \"x\" not found", "reason": "NotFound", "code": 404,
     }));
-    let error = crate::client::Error::Server { status: Box::new(status.unwrap()) };
+    let error = crate::client::Error::Server { body: Box::new(body.unwrap()) };
     assert_eq!(error_line(&error.into()), "Error from server (NotFound): secrets \"x\" not found");
     let error = anyhow::anyhow!("why").context("what");
     assert_eq!(error_line(&error), "error: what: why");
