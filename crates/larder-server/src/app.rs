@@ -1,9 +1,9 @@
 //! Which path is answered by what.
 
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
-use crate::peer::Peer;
 use crate::{events, health, kube_api, local_api};
 use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
@@ -86,14 +86,10 @@ async fn method_not_allowed(request: Request) -> ApiError {
     ApiError::MethodNotAllowed(format!("larder answers GET and HEAD only, not {}", request.method()))
 }
 
-/// Refuses whoever [may not read](Peer::is_allowed).
+/// Refuses whoever [may not read](Caller::may_read).
 async fn authorize(request: Request, next: Next) -> Response {
-    match request.extensions().get::<Peer>() {
-        Some(peer) if peer.is_allowed => next.run(request).await,
-        Some(peer) => ApiError::ForeignUser(peer.uid).into_response(),
-        // Every connection to the local API has a peer; without one, nobody is let in.
-        None => ApiError::ForeignUser(u32::MAX).into_response(),
-    }
+    let caller = request.extensions().get().copied().unwrap_or(Caller::Anonymous);
+    if caller.may_read() { next.run(request).await } else { ApiError::Forbidden(caller).into_response() }
 }
 
 /// Counts the request and how long it took, by the route that it matched.

@@ -18,8 +18,8 @@
 //! Dropped, a connection ends with all its requests.
 
 use crate::activity::{Activity, Exchange, Overdue};
+use crate::caller::Caller;
 use crate::error::ApiError;
-use crate::peer::Peer;
 use crate::stall::StallWatch;
 use axum::Router;
 use axum::body::Body;
@@ -65,8 +65,7 @@ pub(crate) struct Client {
     pub(crate) most_requests: usize,
     /// What it may do over HTTP/2; without that, it is served over HTTP/1.1 alone.
     pub(crate) http2: Option<Http2>,
-    /// Who it is, on the socket.
-    pub(crate) peer: Option<Peer>,
+    pub(crate) caller: Caller,
 }
 
 /// What clients may do over HTTP/2.
@@ -118,7 +117,7 @@ where
         let is_last = served.fetch_add(1, Ordering::Relaxed) + 1 >= client.most_requests;
         let http2 = client.http2.as_ref().filter(|_| request.version() == Version::HTTP_2);
         let place = http2.map(Http2::place);
-        let answer = answer(client.router.clone(), request, client.peer);
+        let answer = answer(client.router.clone(), request, client.caller);
         async move {
             let (mut answer, place) = match place {
                 Some(None) => (ApiError::TooManyRequests.into_response(), None),
@@ -169,10 +168,8 @@ fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
     builder
 }
 
-async fn answer(router: Router, mut request: Request<Incoming>, peer: Option<Peer>) -> Result<Response, Infallible> {
-    if let Some(peer) = peer {
-        request.extensions_mut().insert(peer);
-    }
+async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) -> Result<Response, Infallible> {
+    request.extensions_mut().insert(caller);
     router.oneshot(request.map(Body::new)).await
 }
 

@@ -18,6 +18,7 @@
 //! forbids it to the node.
 
 use crate::cache_status::{CacheStatus, Outcome};
+use crate::caller::Caller;
 use crate::wire;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -60,9 +61,9 @@ pub(crate) enum ApiError {
     #[error("{0}")]
     MethodNotAllowed(String),
     #[error(
-        "user {0} may not read from larder: only root may, and larder's own user outside of other containers; ask as root"
+        "{0} may not read from larder: only root may, and larder's own user outside of other containers; ask as root"
     )]
-    ForeignUser(u32),
+    Forbidden(Caller),
     #[error("timed out waiting for a newer status: {why}")]
     WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
     #[error("larder is ending")]
@@ -101,8 +102,9 @@ impl ApiError {
     pub(crate) fn code(&self) -> StatusCode {
         match self {
             Self::Read(ReadError::NotFound { .. }) | Self::UnknownPath(_) => StatusCode::NOT_FOUND,
-            Self::Read(ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. })
-            | Self::ForeignUser(_) => StatusCode::FORBIDDEN,
+            Self::Read(ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. }) | Self::Forbidden(_) => {
+                StatusCode::FORBIDDEN
+            }
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE

@@ -11,11 +11,11 @@
 use crate::activity::Activity;
 use crate::admission::{Admission, Admitted};
 use crate::app::{self, App};
+use crate::caller::Caller;
 use crate::connection::{self, Client, Http2};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
 use crate::metrics::Listener;
-use crate::peer::Peer;
 use crate::socket::{self, KeptSocket, SocketError};
 use axum::Router;
 use larder_node::Node;
@@ -186,23 +186,23 @@ impl Connections {
             drain_timeout: self.limits.drain_timeout,
             most_requests: usize::MAX,
             http2: None,
-            peer: None,
+            caller: Caller::Anonymous,
         };
         while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
             let Some(stream) = self.accepted(accepted).await else { continue };
-            let peer = match Peer::of(&stream) {
-                Ok(peer) => peer,
+            let caller = match Caller::of(&stream) {
+                Ok(caller) => caller,
                 Err(error) => {
                     tracing::warn!(%error, "the kernel does not say who has connected: connection closed");
                     continue;
                 }
             };
-            if !peer.is_allowed {
+            if !caller.may_read() {
                 self.app.metrics.foreign.inc();
             }
             let (admission, http2) =
-                if peer.is_allowed { (&mut own, &own_http2) } else { (&mut foreign, &foreign_http2) };
-            let client = Client { peer: Some(peer), http2: Some(http2.clone()), ..client.clone() };
+                if caller.may_read() { (&mut own, &own_http2) } else { (&mut foreign, &foreign_http2) };
+            let client = Client { caller, http2: Some(http2.clone()), ..client.clone() };
             match self.admit(admission, Listener::Socket) {
                 Some(activity) => self.serve(stream, Listener::Socket, client, activity),
                 // Said as far as that can be said without waiting; whoever does not get it sees the connection closed.
@@ -221,7 +221,7 @@ impl Connections {
             drain_timeout: self.limits.drain_timeout,
             most_requests: self.limits.metrics_requests_per_connection,
             http2: None,
-            peer: None,
+            caller: Caller::Anonymous,
         };
         while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
             let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
@@ -268,11 +268,12 @@ impl Connections {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (token, app, tracker) = (self.token.clone(), Arc::clone(&self.app), self.tracker.clone());
+        let caller = client.caller;
         self.tracker.spawn(async move {
             app.metrics.connection_opened(listener);
             if let Err(error) = connection::serve(stream, client, activity, tracker, token).await {
                 // The client's doing: it went away, was too slow, or does not speak HTTP.
-                tracing::debug!(%error, "connection ended");
+                tracing::debug!(%error, %caller, "connection ended");
             }
             app.metrics.connection_closed(listener);
         });

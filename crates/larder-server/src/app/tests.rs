@@ -44,10 +44,10 @@ fn bench() -> &'static Bench {
 }
 
 /// The code of the answer, and the `Status` of an answer that is none of 2xx.
-fn answer(router: &Router, method: &str, target: &str, peer: Option<Peer>) -> (StatusCode, Option<Status>) {
+fn answer(router: &Router, method: &str, target: &str, caller: Option<Caller>) -> (StatusCode, Option<Status>) {
     let mut request = http::Request::builder().method(method).uri(target).body(Body::empty()).unwrap();
-    if let Some(peer) = peer {
-        request.extensions_mut().insert(peer);
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(caller);
     }
     let answered = async {
         let response = router.clone().oneshot(request).await.unwrap();
@@ -68,8 +68,8 @@ fn answer(router: &Router, method: &str, target: &str, peer: Option<Peer>) -> (S
     bench().runtime.block_on(within).expect("it is answered")
 }
 
-const ROOT: Peer = Peer { uid: 0, is_allowed: true };
-const FOREIGN: Peer = Peer { uid: 4711, is_allowed: false };
+const ROOT: Caller = Caller::Process { uid: 0, may_read: true };
+const FOREIGN: Caller = Caller::Process { uid: 4711, may_read: false };
 
 /// A part of a path or a value of a parameter: one that larder knows, or bytes of any kind, escaped or as they are.
 fn part() -> impl Strategy<Value = String> {
@@ -197,9 +197,9 @@ fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
         let app = App::new(node, token);
         (super::local(&app), super::open(&app))
     });
-    let text = |router: &Router, peer: Option<Peer>| {
+    let text = |router: &Router, caller: Option<Caller>| {
         let mut request = http::Request::builder().uri("/readyz?verbose").body(Body::empty()).unwrap();
-        request.extensions_mut().insert(peer.unwrap_or(ROOT));
+        request.extensions_mut().insert(caller.unwrap_or(ROOT));
         let router = router.clone();
         bench().runtime.block_on(async move {
             let response = router.oneshot(request).await.unwrap();

@@ -76,7 +76,7 @@ impl Listener {
             drain_timeout: DRAIN,
             most_requests: usize::MAX,
             http2: Some(Http2::new(streams, requests, &Counter::default())),
-            peer: None,
+            caller: Caller::Anonymous,
         };
         Self { client, handlers, tasks: TaskTracker::new(), token: CancellationToken::new() }
     }

@@ -26,7 +26,10 @@ fn unknown(retry_after: Duration) -> ReadError {
 fn check(error: impl Into<ApiError>, code: i32, reason: &str, message: &str) {
     let error = error.into();
     let status = error.into_body().status;
-    assert_eq!((status.code, status.reason.as_deref(), status.message.as_deref()), (Some(code), Some(reason), Some(message)));
+    assert_eq!(
+        (status.code, status.reason.as_deref(), status.message.as_deref()),
+        (Some(code), Some(reason), Some(message))
+    );
     assert_eq!(status.status.as_deref(), Some("Failure"));
 }
 
@@ -51,7 +54,9 @@ fn each_error_has_its_status() {
     check(ApiError::bad_parameter("timeout", "x", "is no duration".to_owned()), 400, "BadRequest", message);
     check(ApiError::UnknownPath("/x".to_owned()), 404, "NotFound", "the path /x is not served here");
     check(ApiError::MethodNotAllowed("no".to_owned()), 405, "MethodNotAllowed", "no");
-    check(ApiError::ForeignUser(7), 403, "Forbidden", &ApiError::ForeignUser(7).to_string());
+    let foreign = || ApiError::Forbidden(Caller::Process { uid: 7, may_read: false });
+    assert!(foreign().to_string().starts_with("user 7 may not read from larder: "), "{}", foreign());
+    check(foreign(), 403, "Forbidden", &foreign().to_string());
     check(ApiError::Ending, 503, "ServiceUnavailable", "larder is ending");
     check(ApiError::TooManyRequests, 429, "TooManyRequests", &ApiError::TooManyRequests.to_string());
     check(ApiError::TooManyConnections, 503, "ServiceUnavailable", &ApiError::TooManyConnections.to_string());

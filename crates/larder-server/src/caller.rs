@@ -1,20 +1,26 @@
-//! Who is at the other end of a connection to the socket, as the kernel says.
+//! Who asks, and whether it may read.
 
+use std::fmt;
 use std::io;
 use tokio::net::UnixStream;
 
-/// The process at the other end, when it connected.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    /// Its user.
-    pub(crate) uid: u32,
-    /// Whether it may read: root may, and the daemon's own user in the daemon's own PID namespace.
-    ///
-    /// A user means little across containers: many images run as 65532, for one.
-    pub(crate) is_allowed: bool,
+/// Who asks, as far as it is proven: one variant for each kind of proof. It holds nothing that must not be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// A process at the other end of the socket, as the kernel knew it when it connected.
+    Process {
+        /// Its user.
+        uid: u32,
+        /// Whether it may read: root may, and the daemon's own user in the daemon's own PID namespace.
+        ///
+        /// A user means little across containers: many images run as 65532, for one.
+        may_read: bool,
+    },
+    /// Somebody who has proven nothing.
+    Anonymous,
 }
 
-impl Peer {
+impl Caller {
     /// # Errors
     ///
     /// If the kernel does not say.
@@ -22,7 +28,24 @@ impl Peer {
         let peer = stream.peer_cred()?;
         let own = rustix::process::geteuid().as_raw();
         let is_near = || peer.pid().is_some_and(is_in_own_pid_namespace);
-        Ok(Self { uid: peer.uid(), is_allowed: is_allowed(peer.uid(), own, is_near) })
+        Ok(Self::Process { uid: peer.uid(), may_read: is_allowed(peer.uid(), own, is_near) })
+    }
+
+    /// Whether it may read what this node holds.
+    pub(crate) fn may_read(self) -> bool {
+        match self {
+            Self::Process { may_read, .. } => may_read,
+            Self::Anonymous => false,
+        }
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process { uid, .. } => write!(f, "user {uid}"),
+            Self::Anonymous => f.write_str("an unknown caller"),
+        }
     }
 }
 
