@@ -13,6 +13,7 @@
 //! keeps the object, it is immutable and held, or every read asks. Of a stale answer it is negative: since when it is stale.
 //! Both are the cache's own judgement, never computed again here. `detail` is the source of a fresh answer, and the reason of a stale one.
 
+use sfv::{BareItem, ListEntry, StringRef, TokenRef};
 use std::fmt::{self, Write as _};
 
 /// The value of a `Cache-Status` header with larder as the only cache.
@@ -98,25 +99,20 @@ impl CacheStatus {
         Self { outcome, ttl: None, detail: None }
     }
 
-    /// Reads larder's own member of a `Cache-Status` header; `None` for one of another shape.
+    /// Reads larder's own member of a `Cache-Status` header; `None` if there is none, or one of another shape.
     pub fn parse(header: &str) -> Option<Self> {
-        let mut parts = split_parameters(header);
-        if parts.next()?.trim() != "larder" {
-            return None;
-        }
-        let (mut hit, mut forwarded, mut stored, mut ttl, mut detail) = (false, None, false, None, None);
-        for part in parts {
-            let part = part.trim();
-            match part.split_once('=') {
-                None if part == "hit" => hit = true,
-                None if part == "stored" => stored = true,
-                Some(("fwd", reason)) => forwarded = Some(reason.to_owned()),
-                Some(("ttl", seconds)) => ttl = Some(seconds.parse().ok()?),
-                Some(("detail", text)) => detail = Some(unquote(text)),
-                _ => {}
-            }
-        }
-        let outcome = match (hit, forwarded.as_deref(), stored) {
+        let members: sfv::List = sfv::Parser::new(header).parse().ok()?;
+        let parameters = members.iter().find_map(|member| match member {
+            ListEntry::Item(item) if item.bare_item.as_token()?.as_str() == "larder" => Some(&item.params),
+            _ => None,
+        })?;
+        let flag = |name| parameters.get(name).and_then(BareItem::as_boolean).unwrap_or(false);
+        let text = |value: &BareItem| {
+            let token = value.as_token().map(TokenRef::as_str);
+            token.or_else(|| value.as_string().map(StringRef::as_str)).map(str::to_owned)
+        };
+        let forwarded = parameters.get("fwd").and_then(text);
+        let outcome = match (flag("hit"), forwarded.as_deref(), flag("stored")) {
             (true, None, _) => Outcome::Hit,
             (false, Some("miss"), true) => Outcome::Fetched,
             (false, Some("miss"), false) => Outcome::Unknown,
@@ -124,38 +120,12 @@ impl CacheStatus {
             (false, Some("stale"), false) => Outcome::FetchFailed,
             _ => return None,
         };
-        Some(Self { outcome, ttl, detail })
+        let ttl = match parameters.get("ttl") {
+            Some(ttl) => Some(ttl.as_integer()?.into()),
+            None => None,
+        };
+        Some(Self { outcome, ttl, detail: parameters.get("detail").and_then(text) })
     }
-}
-
-/// Splits at the semicolons that are not within a string.
-fn split_parameters(header: &str) -> impl Iterator<Item = &str> {
-    let (mut quoted, mut escaped) = (false, false);
-    header.split(move |c: char| {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            _ => {}
-        }
-        c == ';' && !quoted
-    })
-}
-
-fn unquote(text: &str) -> String {
-    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
-        return text.to_owned();
-    };
-    let (mut out, mut escaped) = (String::with_capacity(inner.len()), false);
-    for c in inner.chars() {
-        if c == '\\' && !escaped {
-            escaped = true;
-        } else {
-            escaped = false;
-            out.push(c);
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -189,5 +159,20 @@ mod tests {
         assert_eq!(CacheStatus::parse("proxy; hit"), None);
         assert_eq!(CacheStatus::parse("larder; hit; fwd=miss"), None);
         assert_eq!(CacheStatus::parse(""), None);
+        assert_eq!(CacheStatus::parse("larder; hit; ttl=soon"), None);
+        assert_eq!(CacheStatus::parse("proxy; fwd=miss, larder;hit"), Some(CacheStatus::new(Outcome::Hit)));
+    }
+
+    #[test]
+    fn whatever_the_status_is_its_header_is_a_structured_field() {
+        for ttl in [i64::MIN, 0, i64::MAX] {
+            for detail in ["", "a", "9", ":a", "stale: \"b\" \\ c", "é\t\0", "a;b=c, d"] {
+                let status =
+                    CacheStatus { ttl: Some(ttl), detail: Some(detail.to_owned()), ..CacheStatus::new(Outcome::Hit) };
+                let parsed = CacheStatus::parse(&status.to_string()).unwrap();
+                assert_eq!(parsed.ttl, Some(ttl.clamp(-999_999_999_999_999, 999_999_999_999_999)), "{status}");
+                assert_eq!(parsed.detail.unwrap().chars().count(), detail.chars().count(), "{status}");
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Whatever is asked on whichever path: an error is a `Status` with the code of the answer.
 
 use super::*;
+use crate::cache_status::CacheStatus;
 use crate::error::ErrorBody;
 use axum::body::Body;
 use http::{StatusCode, header};
@@ -52,6 +53,9 @@ fn answer(router: &Router, method: &str, target: &str, caller: Option<Caller>) -
     let answered = async {
         let response = router.clone().oneshot(request).await.unwrap();
         let code = response.status();
+        for value in response.headers().get_all("cache-status") {
+            assert!(CacheStatus::parse(value.to_str().unwrap()).is_some(), "{method} {target}: {value:?}");
+        }
         if code.is_success() {
             return (code, None);
         }
