@@ -48,15 +48,15 @@ pub struct ErrorBody {
 pub(crate) enum ApiError {
     #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("{} of {total} are not known yet, \"{}\" among them: {}", unknown.len(), first.0, first.1)]
+    #[error("{} of {total} objects are not known yet, among them \"{}\": {}", unknown.len(), first.0, first.1)]
     Incomplete { unknown: Vec<(String, String)>, first: (String, String), total: usize, retry_after: Duration },
     #[error("parameter {name}: \"{value}\" {problem}")]
     BadParameter { name: &'static str, value: String, problem: String },
-    #[error("parameter \"{name}\" is not known here: {}", known_parameters(known))]
+    #[error("parameter \"{name}\" is unknown: this path takes {}", known_parameters(known))]
     UnknownParameter { name: String, known: &'static [&'static str] },
-    #[error("the path {path} cannot be read: {problem}")]
+    #[error("cannot read the path {path}: {problem}")]
     BadPath { path: String, problem: String },
-    #[error("the path {0} is not served here")]
+    #[error("larder does not serve the path {0}")]
     UnknownPath(String),
     #[error("{0}")]
     MethodNotAllowed(String),
@@ -66,21 +66,20 @@ pub(crate) enum ApiError {
     Forbidden(Caller),
     #[error("timed out waiting for a newer status: {why}")]
     WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
-    #[error("larder is ending")]
+    #[error("larder is shutting down")]
     Ending,
     #[error("too many connections to larder are open: close some, or try again")]
     TooManyConnections,
-    #[error("larder is answering as many requests over HTTP/2 as it may at once: wait for some, or try again")]
+    #[error("too many requests over HTTP/2 are in flight: wait for some to end, or try again")]
     TooManyRequests,
-    #[error("the answer cannot be written: {0}")]
+    #[error("cannot write the answer: {0}")]
     Unwritable(String),
 }
 
 fn known_parameters(known: &[&str]) -> String {
     match known {
-        [] => "none is".to_owned(),
-        [one] => format!("{one} is"),
-        several => format!("{} are", several.join(", ")),
+        [] => "no parameters".to_owned(),
+        known => known.join(", "),
     }
 }
 

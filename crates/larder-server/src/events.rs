@@ -123,7 +123,7 @@ fn line(out: &mut BytesMut, line: &EventLine) {
         Ok(()) => out.put_u8(b'\n'),
         Err(error) => {
             out.truncate(before);
-            tracing::error!(%error, "an event cannot be written");
+            tracing::error!(%error, "cannot write an event");
         }
     }
 }

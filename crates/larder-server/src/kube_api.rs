@@ -36,14 +36,10 @@ pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
 /// What a list cannot be.
 fn refuse_for_list(params: &Params) -> Result<(), ApiError> {
     if let Some(pod) = params.text("pod") {
-        return Err(ApiError::bad_parameter(
-            "pod",
-            pod,
-            "counts for the read of one object, not for a list".to_owned(),
-        ));
+        return Err(ApiError::bad_parameter("pod", pod, "applies to the read of one object, not to a list".to_owned()));
     }
     if params.flag("watch") {
-        let problem = "watch is not served yet: list again, or watch the API server";
+        let problem = "larder does not serve watches yet: list again, or watch the API server";
         return Err(ApiError::MethodNotAllowed(problem.to_owned()));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the server counts: requests by route, how long they took, connections.
+//! The metrics of the server: requests by route, their duration, connections.
 
 use http::StatusCode;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -45,7 +45,7 @@ struct ListenerLabel {
     listener: &'static str,
 }
 
-/// Seconds from 100 µs to 3.3 s: answers from the cache, and those that a fetch is waited for.
+/// From 100 µs to 3.3 s: answers from the cache, and answers that wait for a fetch.
 const SECONDS: [f64; 16] = [
     0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.006_4, 0.012_8, 0.025_6, 0.051_2, 0.102_4, 0.204_8,
     0.409_6, 0.819_2, 1.638_4, 3.276_8,
@@ -62,9 +62,9 @@ pub(crate) struct ServerMetrics {
     connections: Family<ListenerLabel, Gauge>,
     evicted: Family<ListenerLabel, Counter>,
     turned_away: Family<ListenerLabel, Counter>,
-    /// Requests over HTTP/2 that were one too many.
+    /// Requests over HTTP/2 that were refused.
     pub(crate) refused: Counter,
-    /// Connections of users that may not read.
+    /// Connections of users who may not read.
     pub(crate) foreign: Counter,
 }
 
@@ -82,27 +82,27 @@ impl ServerMetrics {
         registry.register("larder_http_requests", "Requests, by route and status", metrics.requests.clone());
         registry.register_with_unit(
             "larder_http_request_duration",
-            "How long requests took, waits included, by route",
+            "Duration of requests, waits included, by route",
             Unit::Seconds,
             metrics.seconds.clone(),
         );
         registry.register(
             "larder_http_requests_refused",
-            "Requests over HTTP/2 that were refused because larder answered as many as it may at once",
+            "HTTP/2 requests that larder refused because too many were in flight",
             metrics.refused.clone(),
         );
-        registry.register("larder_http_connections", "Connections that are open", metrics.connections.clone());
+        registry.register("larder_http_connections", "Open connections", metrics.connections.clone());
         registry.register(
             "larder_http_connections_evicted",
-            "Connections that were closed to make room, because their clients were idle or slow",
+            "Connections that larder closed to make room, because their clients were idle or slow",
             metrics.evicted.clone(),
         );
         registry.register(
             "larder_http_connections_turned_away",
-            "Connections that were turned away because larder was busy for as many as may be open",
+            "Connections that larder turned away because all open ones were busy",
             metrics.turned_away.clone(),
         );
-        // Each listener counts from the start: an alert on a counter needs its zero.
+        // Each listener has its metrics from the start: an alert on a counter needs the zero.
         for listener in [Listener::Socket, Listener::Metrics] {
             let label = listener.into();
             drop(metrics.connections.get_or_create(&label));
@@ -111,7 +111,7 @@ impl ServerMetrics {
         }
         registry.register(
             "larder_http_connections_foreign",
-            "Connections of users that may not read",
+            "Connections of users who may not read",
             metrics.foreign.clone(),
         );
         metrics

@@ -1,4 +1,4 @@
-//! The parameters of a request, checked: each error names the parameter, what it was, and what it should be.
+//! The checked parameters of a request: each error names the parameter, its value, and what the value should be.
 
 use crate::error::ApiError;
 use larder_resource::selector::{FieldSelector, LabelSelector, SelectorError};
@@ -15,8 +15,8 @@ impl Params {
         Self(query)
     }
 
-    /// Refuses what a path of larder's own does not know: a misspelt `newerThan` would not be waited for. (The paths of
-    /// Kubernetes pass over it, as the API server does.)
+    /// Refuses parameters that a path of larder's own does not know: nobody would notice a misspelt `newerThan`. (The paths of
+    /// Kubernetes ignore unknown parameters, as the API server does.)
     pub(crate) fn only(&self, known: &'static [&'static str]) -> Result<(), ApiError> {
         match self.0.keys().filter(|name| !known.contains(&name.as_str())).min() {
             Some(name) => Err(ApiError::unknown_parameter(name, known)),
@@ -59,7 +59,7 @@ impl Params {
         let Some(value) = self.text(name) else {
             return Ok(None);
         };
-        let refused = |_| ApiError::bad_parameter(name, value, "is not a number, 0 or more".to_owned());
+        let refused = |_| ApiError::bad_parameter(name, value, "is not a whole number from 0".to_owned());
         value.parse().map(Some).map_err(refused)
     }
 
@@ -81,7 +81,7 @@ impl Params {
         self.selector("labelSelector")
     }
 
-    /// That of what is no pod.
+    /// The field selector for objects other than pods.
     pub(crate) fn field_selector(&self) -> Result<FieldSelector, ApiError> {
         let name = "fieldSelector";
         let refused = |error: SelectorError| {
@@ -148,8 +148,11 @@ mod tests {
         params("timeout", "1s").only(known).unwrap();
         let error = params("newerthan", "").only(known).unwrap_err();
         assert_eq!(error.code(), http::StatusCode::BAD_REQUEST);
-        assert_eq!(error.to_string(), "parameter \"newerthan\" is not known here: newerThan, timeout are");
-        assert_eq!(params("x", "").only(&[]).unwrap_err().to_string(), "parameter \"x\" is not known here: none is");
+        assert_eq!(error.to_string(), "parameter \"newerthan\" is unknown: this path takes newerThan, timeout");
+        assert_eq!(
+            params("x", "").only(&[]).unwrap_err().to_string(),
+            "parameter \"x\" is unknown: this path takes no parameters"
+        );
     }
 
     #[test]

@@ -156,7 +156,10 @@ impl Server {
         drop(self.socket);
         connections.tracker.close();
         if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
-            tracing::warn!(left = connections.tracker.len(), "connections did not end in time, and are dropped");
+            tracing::warn!(
+                left = connections.tracker.len(),
+                "dropping connections that did not end within the drain timeout"
+            );
         }
     }
 }
@@ -193,7 +196,7 @@ impl Connections {
             let caller = match Caller::of(&stream) {
                 Ok(caller) => caller,
                 Err(error) => {
-                    tracing::warn!(%error, "the kernel does not say who has connected: connection closed");
+                    tracing::warn!(%error, "closing a connection: the kernel does not say whose it is");
                     continue;
                 }
             };
@@ -255,7 +258,7 @@ impl Connections {
             }
             Err(error) => {
                 if !self.is_refused.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, "cannot take connections: trying again until it works");
+                    tracing::warn!(%error, "cannot accept connections: retrying until it works");
                 }
                 self.token.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await;
                 None

@@ -60,7 +60,7 @@ pub enum SocketError {
         holder: String,
     },
     /// Something that is not a socket has the path.
-    #[error("{path} is there and is not a socket: remove it, or choose another path", path = path.display())]
+    #[error("{path} exists and is not a socket: remove it, or choose another path", path = path.display())]
     NotASocket {
         /// The path.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum SocketError {
     },
     /// The socket was just made, and something else has its path.
     #[error(
-        "another file took the place of socket {path} while it was made: find out which program does that",
+        "another file replaced socket {path} while larder made it: find out which program does that",
         path = path.display()
     )]
     Replaced {
@@ -200,7 +200,7 @@ async fn bind_stepwise(path: &Path, mut after: impl FnMut(Step)) -> Result<Socke
     after(Step::Bound);
     let replaced = || SocketError::Replaced { path: path.to_owned() };
     let made = open_as_it_is(&folder, name).map_err(|_| replaced())?;
-    let stat = fstat(&made).map_err(|error| io("look at")(error.into()))?;
+    let stat = fstat(&made).map_err(|error| io("inspect")(error.into()))?;
     // A socket of the own user with one name: another service's socket would be in its own folder, or have two names.
     let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket || !is_own {
@@ -227,9 +227,9 @@ async fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(),
     let io = |action| move |source: io::Error| SocketError::Io { action, path: path.to_owned(), source };
     let there = match open_as_it_is(folder, name) {
         Err(Errno::NOENT) => return Ok(()),
-        opened => opened.map_err(|error| io("look at")(error.into()))?,
+        opened => opened.map_err(|error| io("inspect")(error.into()))?,
     };
-    let stat = fstat(&there).map_err(|error| io("look at")(error.into()))?;
+    let stat = fstat(&there).map_err(|error| io("inspect")(error.into()))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
         return Err(SocketError::NotASocket { path: path.to_owned() });
     }
@@ -243,7 +243,7 @@ async fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(),
         }
         Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
             if found(folder, name) == Some(identity_of(&stat)) {
-                tracing::info!(path = %path.display(), "removing the socket of a daemon that is gone");
+                tracing::info!(path = %path.display(), "removing the socket of a daemon that has ended");
                 unlinkat(folder, name, AtFlags::empty())
                     .map_err(|error| io("remove the stale socket")(error.into()))?;
             }

@@ -52,12 +52,12 @@ fn each_error_has_its_status() {
     check(not_served, 501, "NotImplemented", "containers: no runtime");
     let message = "parameter timeout: \"x\" is no duration";
     check(ApiError::bad_parameter("timeout", "x", "is no duration".to_owned()), 400, "BadRequest", message);
-    check(ApiError::UnknownPath("/x".to_owned()), 404, "NotFound", "the path /x is not served here");
+    check(ApiError::UnknownPath("/x".to_owned()), 404, "NotFound", "larder does not serve the path /x");
     check(ApiError::MethodNotAllowed("no".to_owned()), 405, "MethodNotAllowed", "no");
     let foreign = || ApiError::Forbidden(Caller::Process { uid: 7, may_read: false });
     assert!(foreign().to_string().starts_with("user 7 may not read from larder: "), "{}", foreign());
     check(foreign(), 403, "Forbidden", &foreign().to_string());
-    check(ApiError::Ending, 503, "ServiceUnavailable", "larder is ending");
+    check(ApiError::Ending, 503, "ServiceUnavailable", "larder is shutting down");
     check(ApiError::TooManyRequests, 429, "TooManyRequests", &ApiError::TooManyRequests.to_string());
     check(ApiError::TooManyConnections, 503, "ServiceUnavailable", &ApiError::TooManyConnections.to_string());
 }

@@ -62,13 +62,13 @@ pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
                 match mkdirat(&at, &name, Mode::from_raw_mode(0o755)) {
                     // Somebody else was faster: whoever that is, the folder is looked at below.
                     Ok(()) | Err(Errno::EXIST) => open_as_it_is(&at, &name),
-                    Err(error) => return Err(failed("make the socket's folder")(error)),
+                    Err(error) => return Err(failed("create the socket's folder")(error)),
                 }
             }
             opened => opened,
         };
         let next = next.map_err(failed("open the socket's folder"))?;
-        let stat = fstat(&next).map_err(failed("look at"))?;
+        let stat = fstat(&next).map_err(failed("inspect"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 refuse_foreign(&next_path, &stat)?;

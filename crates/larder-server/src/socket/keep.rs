@@ -75,7 +75,7 @@ impl KeptSocket {
         match bind(&self.path).await {
             Ok(socket) => {
                 let path = self.path.display();
-                tracing::warn!(%path, "the socket's file was removed or replaced by someone: listening there anew");
+                tracing::warn!(%path, "somebody removed or replaced the socket's file: listening on a new one");
                 // The one before is dropped with its file, which is not this one: see `SocketFile`.
                 self.socket = socket;
                 (self.stranger, self.told) = (None, None);
@@ -87,12 +87,11 @@ impl KeptSocket {
     fn tell(&mut self, error: &SocketError) {
         let why = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
         if self.told.as_ref() == Some(&why) {
-            tracing::debug!(why, "the socket's path still cannot be had");
+            tracing::debug!(why, "still cannot listen on the socket's path");
         } else {
             tracing::warn!(
                 why,
-                "the socket's file was removed or replaced by someone, and nobody can connect until its path is free: \
-                 looking again until it is"
+                "somebody removed or replaced the socket's file, and nobody can connect: retrying until the path is free"
             );
             self.told = Some(why);
         }

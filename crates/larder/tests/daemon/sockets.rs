@@ -39,7 +39,7 @@ async fn a_socket_that_was_removed_is_listened_on_anew() {
     let mut daemon = Daemon::with_manifests(&[]).await;
     fs::remove_file(daemon.socket()).unwrap();
     daemon.ready().await;
-    daemon.logged("listening there anew").await;
+    daemon.logged("listening on a new one").await;
     assert_eq!(fs::metadata(daemon.socket()).unwrap().permissions().mode() & 0o777, 0o666);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.ended().await.code(), Some(0), "{}", daemon.log());
