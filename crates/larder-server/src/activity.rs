@@ -1,12 +1,12 @@
-//! What a connection does right now, and how long larder has waited for its client.
+//! The state of a connection: its requests in flight, and how long larder has waited for its client.
 //!
-//! One rule for HTTP/1.1 and HTTP/2. A connection is *idle* while no request is being answered. Its client is *slow* while the
-//! socket takes nothing more, or while it takes no part of any answer that it was offered: over HTTP/2, a client that does not
-//! read closes its window, and the socket takes all that is written.
+//! One rule holds for HTTP/1.1 and HTTP/2. A connection is *idle* while it has no request in flight. Its client is *slow* while the socket
+//! is blocked, or while the client takes no part of an answer that it was offered. The second case is HTTP/2: a client that does not read
+//! closes its window, and the socket is not blocked.
 //!
 //! # Locks
 //!
-//! One for each connection; nothing else is locked under it.
+//! One for each connection. No other lock is taken under it.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// A client that has been offered a part of an answer takes it within this time, unless it is slow.
+/// The time in which a client takes a part of an answer, unless it is slow.
 const PROMPT: Duration = Duration::from_secs(1);
 
-/// What a connection does right now.
+/// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct Activity {
     state: Mutex<State>,
-    /// Notified when no request is being answered any more.
+    /// Notified when the last request in flight has ended.
     idle: Notify,
     /// Cancelled when the connection is to make room.
     pub(crate) evicted: CancellationToken,
@@ -30,22 +30,22 @@ pub(crate) struct Activity {
 
 #[derive(Debug)]
 struct State {
-    /// Requests that are being answered.
+    /// Requests in flight.
     requests: usize,
-    /// Those of them whose client has yet to take the part of the answer that it was offered.
+    /// Requests in flight whose client has not yet taken the offered part of the answer.
     untaken: usize,
-    /// Whether the socket takes nothing more.
+    /// Whether the socket is blocked.
     is_blocked: bool,
     /// When the client last made progress, or larder began to wait for it.
     since: Instant,
 }
 
-/// Why a client has been waited for too long.
+/// Why larder has waited too long for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overdue {
-    /// It has sent no request, or not the whole head of one.
+    /// The client has sent no request, or only a part of its head.
     Idle,
-    /// It does not take its answers.
+    /// The client does not read its answers.
     Slow,
 }
 
@@ -62,35 +62,35 @@ impl State {
 }
 
 impl Activity {
-    /// Of a connection that has just been made.
+    /// The state of a new connection.
     pub(crate) fn new() -> Arc<Self> {
         let state = State { requests: 0, untaken: 0, is_blocked: false, since: Instant::now() };
         Arc::new(Self { state: Mutex::new(state), idle: Notify::new(), evicted: CancellationToken::new() })
     }
 
-    /// The socket takes nothing more.
+    /// Notes that the socket is blocked.
     pub(crate) fn blocked(&self) {
         let mut state = self.state.lock();
         (state.is_blocked, state.since) = (true, Instant::now());
     }
 
-    /// The socket takes what is sent again.
+    /// Notes that the socket takes data again.
     pub(crate) fn unblocked(&self) {
         let mut state = self.state.lock();
         (state.is_blocked, state.since) = (false, Instant::now());
     }
 
-    /// Since when larder has nothing to do on this connection but to wait for its client.
+    /// Since when larder only waits for the client of this connection; `None` if larder has work for it.
     pub(crate) fn waiting_since(&self) -> Option<Instant> {
         let state = self.state.lock();
-        // What was offered this instant may be taken in the next: that is work, which is never cut off.
+        // A client takes most parts in an instant. Such a connection has work, and larder never cuts off work.
         let is_slow = || state.requests == state.untaken && state.since.elapsed() >= PROMPT;
         (state.is_blocked || state.requests == 0 || is_slow()).then_some(state.since)
     }
 
-    /// Waits until the client has been waited for too long.
+    /// Ends when larder has waited too long for the client.
     pub(crate) async fn overdue(&self, head_timeout: Duration, stall_timeout: Duration) -> Overdue {
-        // Whatever begins while this sleeps is due no earlier than it wakes.
+        // A wait that begins during this sleep is due no earlier than the end of the sleep.
         let pause = head_timeout.min(stall_timeout);
         loop {
             let now = Instant::now();
@@ -103,7 +103,7 @@ impl Activity {
         }
     }
 
-    /// Waits until no request has been answered for that long.
+    /// Ends when there has been no request in flight for that long.
     pub(crate) async fn idle_for(&self, time: Duration) {
         loop {
             let idle = self.idle.notified();
@@ -123,7 +123,7 @@ impl Activity {
     }
 }
 
-/// A request that is being answered, until this is dropped.
+/// A request that is in flight until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     activity: Arc<Activity>,
@@ -136,7 +136,7 @@ impl Exchange {
         Self { activity, is_untaken: false }
     }
 
-    /// The client is offered a part of the answer.
+    /// Notes that the client is offered a part of the answer.
     pub(crate) fn offered(&mut self) {
         if !self.is_untaken {
             self.is_untaken = true;
@@ -148,7 +148,7 @@ impl Exchange {
         }
     }
 
-    /// The client has taken that part.
+    /// Notes that the client has taken that part.
     pub(crate) fn taken(&mut self) {
         if self.is_untaken {
             self.is_untaken = false;

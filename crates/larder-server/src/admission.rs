@@ -3,10 +3,10 @@
 //! # Guarantees
 //!
 //! - No more connections are served than the limit.
-//! - A full listener closes the connection that has waited longest for its client, and takes the new one: clients that hang,
-//!   send slowly or do not read their answers keep nobody out.
-//! - A connection that larder works for, or that waits for something to happen (a newer-than wait, a watch of events), is not
-//!   closed. If there are only such connections, the new one is turned away.
+//! - A full listener closes the connection that has waited longest for its client, and takes the new one. Clients that hang, send
+//!   slowly or do not read their answers keep nobody out.
+//! - A listener never closes a connection with work in progress, or with a wait in progress (a newer-than wait, a watch of events).
+//!   If there are only such connections, it turns the new one away.
 
 use crate::activity::Activity;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Admission {
     most: usize,
-    /// Those that have ended are taken out when there is no room.
+    /// Includes connections that have ended: they are removed when there is no room.
     open: Vec<Arc<Activity>>,
 }
 
-/// How a new connection is received.
+/// What happens to a new connection.
 #[derive(Debug)]
 pub(crate) enum Admitted {
     /// There was room.
@@ -35,7 +35,7 @@ impl Admission {
         Self { most, open: Vec::new() }
     }
 
-    /// Takes one more connection. The connection counts as open for as long as somebody holds what is returned.
+    /// Takes one more connection. The connection counts as open while somebody holds the returned activity.
     pub(crate) fn admit(&mut self) -> Admitted {
         if self.open.len() >= self.most {
             self.open.retain(|activity| Arc::strong_count(activity) > 1);

@@ -1,4 +1,4 @@
-//! Which path is answered by what.
+//! The routes: which handler answers which path, and who may ask.
 
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -18,13 +18,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What every handler is given.
+/// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) node: Arc<Node>,
     pub(crate) registry: Registry,
     pub(crate) metrics: ServerMetrics,
-    /// Cancelled when the daemon ends: waits are answered then.
+    /// Cancelled when the daemon ends, which ends all waits.
     pub(crate) ending: CancellationToken,
 }
 
@@ -39,7 +39,7 @@ impl App {
     }
 }
 
-/// The local API: everything.
+/// The routes of the socket: the whole local API.
 pub(crate) fn local(app: &Arc<App>) -> Router {
     Router::new()
         .route("/api/v1/{kind}", get(kube_api::list_all))
@@ -63,7 +63,7 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// What is open to whoever reaches the metrics' address: nothing that names the node, a server, a user or an object.
+/// The routes of the metrics' address. Anybody may reach them, so no answer names the node, a server, a user or an object.
 pub(crate) fn open(app: &Arc<App>) -> Router {
     Router::new()
         .route("/livez", get(health::livez_without_reasons))
@@ -92,7 +92,7 @@ async fn authorize(request: Request, next: Next) -> Response {
     if caller.may_read() { next.run(request).await } else { ApiError::Forbidden(caller).into_response() }
 }
 
-/// Counts the request and how long it took, by the route that it matched.
+/// Counts each request, and measures its duration, by its route.
 async fn observe(State(app): Shared, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let began = app.node.now();
@@ -102,7 +102,7 @@ async fn observe(State(app): Shared, request: Request, next: Next) -> Response {
     response
 }
 
-/// The parameters of a request; those that cannot be read are the client's mistake.
+/// The parameters of a request; 400 if they cannot be parsed.
 impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
 
@@ -110,12 +110,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         match Query::<HashMap<String, String>>::from_request_parts(parts, state).await {
             Ok(Query(query)) => Ok(Self::new(query)),
-            Err(error) => Err(ApiError::bad_parameter("query", &query, format!("cannot be read: {error}"))),
+            Err(error) => Err(ApiError::bad_parameter("query", &query, format!("cannot be parsed: {error}"))),
         }
     }
 }
 
-/// The names in a path; one that cannot be read is the client's mistake.
+/// The names in a path; 400 if one cannot be decoded.
 pub(crate) struct Names<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Names<T> {

@@ -1,4 +1,4 @@
-//! Bodies that are sent as they are held: the JSON of an object is shared with the cache, never copied to be sent.
+//! Bodies that share their bytes with the cache: larder sends the JSON of an object without a copy.
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -9,14 +9,14 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A body of parts, each of them sent without a copy, with its length known.
+/// A body of several parts and of a known length. Each part is sent without a copy.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub(crate) struct ChunkedBody {
     parts: VecDeque<Bytes>,
     left: u64,
 }
 
-impl Parts {
+impl ChunkedBody {
     pub(crate) fn push(&mut self, part: Bytes) {
         if !part.is_empty() {
             self.left = self.left.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
@@ -29,7 +29,7 @@ impl Parts {
     }
 }
 
-impl hyper::body::Body for Parts {
+impl hyper::body::Body for ChunkedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -50,9 +50,9 @@ impl hyper::body::Body for Parts {
     }
 }
 
-/// The JSON of a Kubernetes list of objects whose JSON is given.
-pub(crate) fn kubernetes_list(kind: &str, items: impl IntoIterator<Item = Bytes>) -> Parts {
-    let mut parts = Parts::default();
+/// A Kubernetes list in JSON, made of the JSON of its items.
+pub(crate) fn kubernetes_list(kind: &str, items: impl IntoIterator<Item = Bytes>) -> ChunkedBody {
+    let mut parts = ChunkedBody::default();
     let mut head = BytesMut::new();
     head.extend_from_slice(br#"{"kind":""#);
     head.extend_from_slice(kind.as_bytes());

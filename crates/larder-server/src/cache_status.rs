@@ -1,22 +1,23 @@
-//! The `Cache-Status` header of RFC 9211: how an answer came out of the cache.
+//! The `Cache-Status` header of RFC 9211: how the cache made an answer.
 //!
 //! | the answer | header |
 //! | --- | --- |
-//! | was held, and is fresh | `larder; hit; ttl=48; detail=live-read` |
-//! | was held, and is stale | `larder; hit; ttl=-12; detail="stale: next try in 3s: ..."` |
+//! | was held and fresh | `larder; hit; ttl=48; detail=live-read` |
+//! | was held and stale | `larder; hit; ttl=-12; detail="stale: next try in 3s: ..."` |
 //! | was fetched for this read | `larder; fwd=miss; stored; ttl=60; detail=live-read` |
 //! | was held; fetching it again failed or took too long | `larder; fwd=stale; ttl=-12; detail="stale: ..."` |
-//! | is that the object is known to be absent | `larder; hit; detail=absent` |
+//! | says that the object is known to be absent | `larder; hit; detail=absent` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
 //!
-//! `ttl` is for how many more seconds a fresh answer stays fresh by time alone; it is absent where no time ends that: a watch
-//! keeps the object, it is immutable and held, or every read asks. Of a stale answer it is negative: since when it is stale.
-//! Both are the cache's own judgement, never computed again here. `detail` is the source of a fresh answer, and the reason of a stale one.
+//! `ttl` is the number of seconds that a fresh answer stays fresh. There is no `ttl` if no time ends the freshness: a watch keeps the
+//! object, the object is immutable and held, or every read fetches. A stale answer has a negative `ttl`: it has been stale for so many
+//! seconds. The cache decides both, and this module computes nothing again. `detail` is the source of a fresh answer, or the reason why
+//! an answer is stale.
 
 use sfv::{BareItem, ListEntry, StringRef, TokenRef};
 use std::fmt::{self, Write as _};
 
-/// The value of a `Cache-Status` header with larder as the only cache.
+/// The value of a `Cache-Status` header in which larder is the only cache.
 ///
 /// ```
 /// use larder_server::cache_status::{CacheStatus, Outcome};
@@ -30,26 +31,26 @@ use std::fmt::{self, Write as _};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStatus {
-    /// Whether the answer was held, or asked for.
+    /// Whether larder held the answer or fetched it.
     pub outcome: Outcome,
-    /// Seconds that the answer stays fresh for, negative since it is stale; `None` where no time ends its freshness.
+    /// For how many seconds the answer stays fresh, negative if it is stale; `None` if no time ends its freshness.
     pub ttl: Option<i64>,
-    /// The source of a fresh answer, or why it is stale.
+    /// The source of a fresh answer, or the reason why it is stale.
     pub detail: Option<String>,
 }
 
-/// Whether an answer was held, or asked for.
+/// Whether larder held an answer or fetched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was held; nothing was asked.
+    /// larder held the answer, and fetched nothing.
     Hit,
-    /// It was not held: it was fetched, and is held now (`stored`).
+    /// larder did not hold the answer: it fetched the answer and holds it now (`stored`).
     Fetched,
-    /// It was held and stale: it was fetched again, and is held now (`stored`).
+    /// larder held a stale answer: it fetched the answer again and holds it now (`stored`).
     Refreshed,
-    /// It was held and stale, and fetching it again did not succeed: what was held is the answer.
+    /// larder held a stale answer, and could not fetch it again: it sends the stale one.
     FetchFailed,
-    /// It was not held, and fetching it did not succeed.
+    /// larder did not hold the answer, and could not fetch it.
     Unknown,
 }
 
@@ -74,7 +75,7 @@ impl fmt::Display for CacheStatus {
     }
 }
 
-/// Writes a structured field's token where the text is one, else its string.
+/// Writes a token of structured fields if the text is one, else a string.
 fn write_item(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     let is_token = text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&b));

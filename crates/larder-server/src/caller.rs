@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 use tokio::net::UnixStream;
 
-/// Who asks, as far as it is proven: one variant for each kind of proof. It holds nothing that must not be logged.
+/// Who asks: one variant for each kind of proof. Every field may be logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// A process at the other end of the socket, as the kernel knew it when it connected.
+    /// A process that connected to the socket. The kernel named its user at that time.
     Process {
         /// Its user.
         uid: u32,
@@ -16,14 +16,14 @@ pub(crate) enum Caller {
         /// A user means little across containers: many images run as 65532, for one.
         may_read: bool,
     },
-    /// Somebody who has proven nothing.
+    /// A caller without any proof.
     Anonymous,
 }
 
 impl Caller {
     /// # Errors
     ///
-    /// If the kernel does not say.
+    /// If the kernel does not name the user.
     pub(crate) fn of(stream: &UnixStream) -> io::Result<Self> {
         let peer = stream.peer_cred()?;
         let own = rustix::process::geteuid().as_raw();
@@ -53,13 +53,13 @@ fn is_allowed(uid: u32, own: u32, is_near: impl FnOnce() -> bool) -> bool {
     uid == 0 || uid == own && is_near()
 }
 
-/// Whether a process is in the PID namespace of the daemon, not in one below. One that is elsewhere cannot be seen at all, and
-/// has the ID 0.
+/// Whether a process is in the daemon's PID namespace, and not in one below. A process in any other namespace is invisible, and has the
+/// ID 0.
 fn is_in_own_pid_namespace(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| has_one_id(&status, pid))
 }
 
-/// Whether that is the only ID of a process, which has one in each namespace from the daemon's down to its own.
+/// Whether that is the only ID of a process. A process has one ID in each namespace from the daemon's down to its own.
 fn has_one_id(status: &str, pid: i32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     ids.is_some_and(|ids| ids.trim() == pid.to_string())

@@ -2,20 +2,20 @@
 //!
 //! # Guarantees
 //!
-//! - A client that sends no whole request, or does not take its answers, loses its connection after its time limit, whichever
-//!   protocol it speaks. One of HTTP/2 that is idle is told with GOAWAY, so that it sends no request into the void.
-//! - Over HTTP/2, a connection has no more than so many requests under way, and all connections together have no more than so
-//!   many: one more is answered with 429. A request that the client resets is dropped at once.
-//! - When the token is cancelled: no request is taken any more (GOAWAY over HTTP/2), those in flight are answered within the drain
-//!   timeout, and those that are half sent are dropped.
+//! - A client that sends no whole request, or does not read its answers, loses its connection after the time limit, over either
+//!   protocol. larder sends an idle HTTP/2 client a GOAWAY first, so that the client does not lose a request.
+//! - The number of HTTP/2 requests is limited for each connection, and for all connections together. larder answers one more with 429.
+//! - larder drops a request at once when the client resets it.
+//! - When the token is cancelled, larder accepts no more requests (GOAWAY over HTTP/2), answers those in flight within the drain
+//!   timeout, and drops half-sent ones.
 //!
 //! # Limits
 //!
-//! Of an answer over HTTP/2, the last 64 KiB count as taken once they have been handed to the connection.
+//! The last 64 KiB of an answer over HTTP/2 count as taken as soon as the connection has them.
 //!
 //! # Cancel safety
 //!
-//! Dropped, a connection ends with all its requests.
+//! A connection that is dropped ends with all its requests.
 
 use crate::activity::{Activity, Exchange, Overdue};
 use crate::caller::Caller;
@@ -46,13 +46,13 @@ use tower::ServiceExt as _;
 
 /// How long a client may take to take the last part of an answer when its connection ends.
 const FLUSH: Duration = Duration::from_millis(250);
-/// Bytes of the headers of one request over HTTP/2: a path with a long label selector fits.
+/// The most bytes of the headers of one HTTP/2 request: a path with a long label selector fits.
 const HEADER_LIST: u32 = 64 << 10;
-/// Bytes of requests' bodies that are taken from a client of HTTP/2: nobody reads them.
+/// The most bytes of request bodies that an HTTP/2 client may send: nobody reads them.
 const RECEIVE_WINDOW: u32 = 64 << 10;
-/// Bytes of one answer over HTTP/2 that are handed over at once, as a frame has them: a client that takes one makes progress.
+/// Bytes of an answer that larder hands to an HTTP/2 connection at once, as many as a frame has. A client that takes them makes progress.
 const PART: usize = 16 << 10;
-/// Bytes of one answer over HTTP/2 that are held by the connection until the client takes them.
+/// Bytes of an answer that an HTTP/2 connection buffers until the client takes them.
 const SEND_BUFFER: usize = 48 << 10;
 
 /// How a client is served.
@@ -63,19 +63,19 @@ pub(crate) struct Client {
     pub(crate) stall_timeout: Duration,
     pub(crate) drain_timeout: Duration,
     pub(crate) most_requests: usize,
-    /// What it may do over HTTP/2; without that, it is served over HTTP/1.1 alone.
+    /// Its limits over HTTP/2; `None` if larder speaks only HTTP/1.1 with it.
     pub(crate) http2: Option<Http2>,
     pub(crate) caller: Caller,
 }
 
-/// What clients may do over HTTP/2.
+/// The limits of HTTP/2 clients.
 #[derive(Clone)]
 pub(crate) struct Http2 {
-    /// Requests of one connection.
+    /// The most requests of one connection.
     streams: u32,
-    /// Those of all connections.
+    /// The most requests of all connections.
     requests: Arc<Semaphore>,
-    /// Counts those that were one too many.
+    /// Counts refused requests.
     refused: Counter,
 }
 
@@ -94,7 +94,7 @@ impl Http2 {
     }
 }
 
-/// Serves one connection to its end; when the token is cancelled, to the end of what it has asked for by then.
+/// Serves one connection to its end. After the token is cancelled, the connection ends with its requests in flight.
 pub(crate) async fn serve<S>(
     stream: S,
     client: Client,
@@ -110,7 +110,7 @@ where
     let _ended = ended.drop_guard();
     let io = TokioIo::new(StallWatch::new(stream, Arc::clone(&activity)));
     let answering = Arc::clone(&activity);
-    // Relaxed: it is counted by one task.
+    // Relaxed: only one task counts.
     let served = AtomicUsize::new(0);
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Exchange::begin(Arc::clone(&answering));
@@ -144,13 +144,13 @@ where
     tokio::select! {
         ended = connection => ended,
         () = activity.evicted.cancelled() => Ok(()),
-        // A request that has not been sent whole is not waited for.
+        // It does not wait for a half-sent request.
         () = activity.idle_for(FLUSH) => Ok(()),
         () = tokio::time::sleep(client.drain_timeout) => Ok(()),
     }
 }
 
-/// The time limits of both protocols are those of the [`Activity`].
+/// Sets the limits. The [`Activity`] has the time limits of both protocols.
 fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
     let mut builder = auto::Builder::new(streams);
     builder.http1().header_read_timeout(None);
@@ -173,7 +173,7 @@ async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) 
     router.oneshot(request.map(Body::new)).await
 }
 
-/// Runs the requests of a connection over HTTP/2, until the connection ends.
+/// Runs the requests of an HTTP/2 connection until the connection ends.
 #[derive(Clone)]
 struct Streams {
     tasks: TaskTracker,
@@ -189,19 +189,19 @@ where
     }
 }
 
-/// The body of an answer, whose request is being answered until this is dropped.
+/// The body of an answer. Its request is in flight until this is dropped.
 #[derive(Debug)]
 struct AnswerBody {
     body: Body,
-    /// Over HTTP/2, what is left of a part of the body that is too large to be handed over at once.
+    /// Over HTTP/2, the rest of data that is too large to be handed over at once.
     left: Bytes,
     exchange: Exchange,
-    /// The request's place among those over HTTP/2.
+    /// The place of the request among all HTTP/2 requests.
     place: Option<OwnedSemaphorePermit>,
 }
 
 impl AnswerBody {
-    /// Over HTTP/1.1 whatever is handed over is on its way: the socket itself says when it takes no more.
+    /// Over HTTP/1.1 the blocked socket shows that the client does not read, so nothing is noted here.
     fn hand_over(&mut self, mut data: Bytes) -> Frame<Bytes> {
         if self.place.is_some() {
             self.left = data.split_off(data.len().min(PART));
@@ -216,7 +216,7 @@ impl hyper::body::Body for AnswerBody {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        // Who asks for more has taken what there was.
+        // The connection asks for more only after it could send the last data.
         self.exchange.taken();
         if !self.left.is_empty() {
             let left = std::mem::take(&mut self.left);
@@ -233,7 +233,7 @@ impl hyper::body::Body for AnswerBody {
         self.left.is_empty() && self.body.is_end_stream()
     }
 
-    /// As asked before the first part is taken: of all of it.
+    /// The size of the whole body: it is asked for only before the first data.
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }

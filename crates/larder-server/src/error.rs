@@ -1,21 +1,21 @@
-//! What the local API answers when it has no object to give: a `Status` as the Kubernetes API has it.
+//! The errors of the local API: each is a `Status` of the Kubernetes API.
 //!
 //! | what happened | code | reason |
 //! | --- | --- | --- |
 //! | the object is known to be absent | 404 | `NotFound`, with `Age` |
-//! | no pod of this node refers to it, or not the one that it was asked for (`?pod=`) | 403 | `Forbidden` |
-//! | it is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
-//! | the daemon runs without that source | 501 | `NotImplemented` |
-//! | a parameter is wrong, or not known to a path of larder's own; a path cannot be decoded | 400 | `BadRequest` |
-//! | a newer-than wait outlasted its timeout | 504 | `Timeout`, with the last known status |
-//! | a user that may not read | 403 | `Forbidden` |
-//! | a path that is not served | 404 | `NotFound`, with a cause of type `PathNotServed` |
-//! | another method than GET and HEAD, a watch | 405 | `MethodNotAllowed` |
-//! | too many requests over HTTP/2 are being answered | 429 | `TooManyRequests`, with `Retry-After` |
+//! | no pod of this node refers to the object, or the pod of `?pod=` does not | 403 | `Forbidden` |
+//! | the object is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
+//! | the daemon runs without the source | 501 | `NotImplemented` |
+//! | a parameter is wrong, or a path of larder's own does not know it; a path cannot be decoded | 400 | `BadRequest` |
+//! | a newer-than wait timed out | 504 | `Timeout`, with the last known status |
+//! | the caller may not read | 403 | `Forbidden` |
+//! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
+//! | a method other than GET and HEAD, or a watch | 405 | `MethodNotAllowed` |
+//! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
 //!
-//! An object that no pod refers to is 403 and not 404, since larder does not know whether it exists: the API server, too,
-//! forbids it to the node.
+//! An object that no pod refers to is 403 and not 404, because larder does not know whether the object exists. The API server forbids
+//! it to the node, too.
 
 use crate::cache_status::{CacheStatus, Outcome};
 use crate::caller::Caller;
@@ -34,15 +34,15 @@ use std::time::Duration;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ErrorBody {
-    /// What went wrong: all but the details are always there.
+    /// All fields but the details are always set.
     #[serde(flatten)]
     pub status: Status,
-    /// The last known status of the pod whose newer status was waited for in vain.
+    /// After a wait that timed out: the last known status of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_known: Option<Box<wire::PodStatusAnswer>>,
 }
 
-/// Why a request is not answered with what it asked for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ApiError {
@@ -85,7 +85,7 @@ fn known_parameters(known: &[&str]) -> String {
 
 impl ApiError {
     pub(crate) fn bad_parameter(name: &'static str, value: &str, problem: String) -> Self {
-        // What was sent is repeated, but not at any length.
+        // The error quotes the value, but not at any length.
         Self::BadParameter { name, value: value.chars().take(200).collect(), problem }
     }
 

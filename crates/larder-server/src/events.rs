@@ -1,9 +1,10 @@
 //! `/larder/v1/events`: what happens to the containers of this node, as JSON lines.
 //!
-//! The latest events come first: as many as are kept, or as `tail` says. With `watch=true`, those that follow come as they
-//! happen, until the client goes or the daemon ends. `namespace` and `pod` (a name) leave out those of others. A client that reads too slowly is told how many events it has missed, and then the state
-//! of every pod, from which it can go on: nothing is ever held back for it, and what is buffered for it is bounded by the
-//! events kept and the connection's own buffers.
+//! The answer begins with the latest events: all that are kept, or as many as `tail` says. With `watch=true`, new events follow as they
+//! happen, until the client goes away or the daemon ends. `namespace` and `pod` (a name) select events.
+//!
+//! A client that reads too slowly gets the number of events that it has missed, and then the state of every pod, from which it can
+//! continue. The buffer of a client is bounded by the kept events and the connection's own buffers.
 
 use crate::app::{App, Shared};
 use crate::error::ApiError;
@@ -20,7 +21,7 @@ use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A line for each: the media type that `kubectl` and `jq` know it by.
+/// The media type of one JSON document a line.
 const JSON_LINES: &str = "application/jsonl";
 
 /// `/larder/v1/events`.
@@ -43,7 +44,7 @@ pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Resp
     if !params.flag("watch") {
         return Ok((headers, first.freeze()).into_response());
     }
-    // The first part goes out at once, though it may be empty: the client knows that it is heard.
+    // The first part goes out at once, even if it is empty, so that the client gets the head of the answer.
     let first = stream::iter([Ok::<Bytes, Infallible>(first.freeze())]);
     let more = stream::unfold(lines, |mut lines| async move { Some((Ok(lines.next().await?), lines)) });
     Ok((headers, Body::from_stream(stream::StreamExt::chain(first, more))).into_response())
@@ -51,15 +52,15 @@ pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Resp
 
 struct Lines {
     app: Arc<App>,
-    /// The only namespace that is asked for.
+    /// Only events of this namespace.
     namespace: Option<String>,
-    /// The name of the only pods that are asked for.
+    /// Only events of pods of this name.
     pod: Option<String>,
     events: EventReceiver,
 }
 
 impl Lines {
-    /// What comes next; none once the daemon ends.
+    /// The next lines; `None` once the daemon ends.
     async fn next(&mut self) -> Option<Bytes> {
         let mut out = BytesMut::new();
         while out.is_empty() {
@@ -68,7 +69,7 @@ impl Lines {
                 () = self.app.ending.cancelled() => return None,
             };
             self.take(&mut out, delivery);
-            // Whatever else is there goes with it.
+            // Other waiting events go with it.
             while out.len() < MOST_AT_ONCE
                 && let Some(delivery) = self.events.try_recv()
             {
@@ -88,9 +89,9 @@ impl Lines {
         }
     }
 
-    /// The state of every pod, and that this was all.
+    /// The state of every pod, and then [`EventLine::Synced`].
     fn sync(&self, out: &mut BytesMut) {
-        // A runtime that was never listed has nothing to say yet; its events will.
+        // Before the first list of the runtime there is no state yet.
         for read in self.app.node.pod_statuses().unwrap_or_default() {
             let pod = answer(&self.app, &read);
             if self.is_wanted(&pod.namespace, &pod.name) {
@@ -113,12 +114,12 @@ impl Lines {
     }
 }
 
-/// About how many bytes are put together before they are handed on.
+/// About how many bytes are sent at once.
 const MOST_AT_ONCE: usize = 64 << 10;
 
 fn line(out: &mut BytesMut, line: &EventLine) {
     let before = out.len();
-    // None of these types has anything that JSON cannot hold; were there one, the line would be left out.
+    // JSON can hold all of these types, so this does not fail. If it did, the line would be left out.
     match serde_json::to_writer((&mut *out).writer(), line) {
         Ok(()) => out.put_u8(b'\n'),
         Err(error) => {

@@ -9,16 +9,16 @@ use larder_objects::{FreshState, Freshness};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// How fresh an answer is, one object's or a whole list's.
+/// How fresh an answer is: one object, or a whole list.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct AnswerFreshness {
     freshness: Freshness,
     expires_at: Option<Timestamp>,
     outcome: Outcome,
     why: Option<String>,
 }
 
-impl Told {
+impl AnswerFreshness {
     pub(crate) fn of<T>(answer: &Answer<T>) -> Self {
         Self {
             freshness: answer.freshness,
@@ -28,12 +28,12 @@ impl Told {
         }
     }
 
-    /// Of what a watch holds, or a source whose freshness is that of all its objects.
+    /// Of an answer from a source whose objects are all equally fresh.
     pub(crate) fn held(freshness: Freshness, why: Option<String>) -> Self {
         Self { freshness, expires_at: freshness.expires_at(), outcome: Outcome::Held, why }
     }
 
-    /// Of a list: that of its worst part. None for an empty one.
+    /// Of a list: the freshness of its worst item. `None` if the list is empty.
     pub(crate) fn of_all<T>(answers: &[Answer<T>]) -> Option<Self> {
         let rank = |answer: &&Answer<T>| match answer.outcome {
             Outcome::FetchFailed => 3,
@@ -41,13 +41,13 @@ impl Told {
             Outcome::Fetched | Outcome::Refreshed => 1,
             Outcome::Held => 0,
         };
-        let mut told = Self::of(answers.iter().max_by_key(rank)?);
-        told.freshness.confirmed_at = answers.iter().map(|answer| answer.freshness.confirmed_at).min()?;
-        told.expires_at = answers.iter().filter_map(|answer| answer.freshness.expires_at()).min();
-        Some(told)
+        let mut worst = Self::of(answers.iter().max_by_key(rank)?);
+        worst.freshness.confirmed_at = answers.iter().map(|answer| answer.freshness.confirmed_at).min()?;
+        worst.expires_at = answers.iter().filter_map(|answer| answer.freshness.expires_at()).min();
+        Some(worst)
     }
 
-    /// The headers: `Age` in whole seconds, `Cache-Status`, and that no cache behind this one is to keep the answer.
+    /// The headers: `Age` in whole seconds, `Cache-Status`, and `Cache-Control: no-store`, so that no other cache keeps the answer.
     pub(crate) fn headers(&self, node: &Node) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(header::AGE, HeaderValue::from(self.freshness.age(node.now()).as_secs()));

@@ -12,36 +12,36 @@ use std::fmt::Write as _;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a failed check says.
+/// Whether a failed check shows its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reasons {
-    /// Why it failed. Names of nodes and servers, and texts of others, stand in it.
-    Told,
-    /// Nothing, as on the health paths of the API server.
+    /// Shows the reason, which may name nodes and servers and quote their errors.
+    Shown,
+    /// Shows no reason, as the health paths of the API server.
     Withheld,
 }
 
-/// Whether the daemon is alive; a failure here is a reason to restart it.
+/// Whether the daemon is alive. If a check fails, restart the daemon.
 pub(crate) async fn livez(State(app): Shared, params: Params) -> Response {
-    checks("livez", &app.node.liveness(), params.flag("verbose"), Reasons::Told)
+    checks("livez", &app.node.liveness(), params.flag("verbose"), Reasons::Shown)
 }
 
-/// The same for whoever reaches the metrics' address.
+/// The same on the metrics' address, which anybody may reach.
 pub(crate) async fn livez_without_reasons(State(app): Shared, params: Params) -> Response {
     checks("livez", &app.node.liveness(), params.flag("verbose"), Reasons::Withheld)
 }
 
 /// Whether the daemon has something to serve.
 pub(crate) async fn readyz(State(app): Shared, params: Params) -> Response {
-    checks("readyz", &app.node.readiness(), params.flag("verbose"), Reasons::Told)
+    checks("readyz", &app.node.readiness(), params.flag("verbose"), Reasons::Shown)
 }
 
-/// The same for whoever reaches the metrics' address.
+/// The same on the metrics' address, which anybody may reach.
 pub(crate) async fn readyz_without_reasons(State(app): Shared, params: Params) -> Response {
     checks("readyz", &app.node.readiness(), params.flag("verbose"), Reasons::Withheld)
 }
 
-/// The checks as the API server's own health paths write them.
+/// Writes the checks as the API server writes its own.
 fn checks(path: &str, checks: &[Check], verbose: bool, reasons: Reasons) -> Response {
     let is_fine = checks.iter().all(|check| check.failure.is_none());
     if is_fine && !verbose {
@@ -52,7 +52,7 @@ fn checks(path: &str, checks: &[Check], verbose: bool, reasons: Reasons) -> Resp
         // Writing to a string cannot fail.
         let _ = match (&check.failure, reasons) {
             (None, _) => writeln!(text, "[+]{} ok", check.name),
-            (Some(why), Reasons::Told) => writeln!(text, "[-]{} failed: {why}", check.name),
+            (Some(why), Reasons::Shown) => writeln!(text, "[-]{} failed: {why}", check.name),
             (Some(_), Reasons::Withheld) => writeln!(text, "[-]{} failed: reason withheld", check.name),
         };
     }
@@ -61,7 +61,7 @@ fn checks(path: &str, checks: &[Check], verbose: bool, reasons: Reasons) -> Resp
     (code, text).into_response()
 }
 
-/// The metrics, as OpenMetrics where that is asked for, else in Prometheus' own text format.
+/// The metrics, in the OpenMetrics format if the client accepts it, else in the Prometheus text format.
 pub(crate) async fn metrics(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
     let mut body = String::new();
     let accepts = |name: &str| {

@@ -3,13 +3,13 @@
 //!
 //! # Limits
 //!
-//! No watch, no discovery, no tables, no protobuf. `limit`, `continue` and `resourceVersion` are not looked at: a list is
-//! always whole, and as fresh as its headers say.
+//! No watch, no discovery, no tables, no protobuf. `limit`, `continue` and `resourceVersion` are ignored: a list is always whole,
+//! and as fresh as its headers say.
 
 use crate::app::{App, Names, Shared};
 use crate::body::kubernetes_list;
 use crate::error::ApiError;
-use crate::freshness::Told;
+use crate::freshness::AnswerFreshness;
 use crate::params::Params;
 use axum::body::Body;
 use axum::extract::State;
@@ -22,18 +22,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a read may take where the client does not say.
+/// How long a read may take if the client gives no timeout.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// The bounds of what a client may say.
+/// The bounds of a timeout that a client gives.
 pub(crate) const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(1));
-/// Warnings that an incomplete list comes with; the status has all of them.
+/// The most warnings of an incomplete list. The `Status` of a refused list has all of them.
 const MOST_WARNINGS: usize = 20;
 
 pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
     params.duration("timeout", READ_TIMEOUT, READ_TIMEOUT_BOUNDS)
 }
 
-/// What a list cannot be.
+/// Refuses parameters that do not apply to lists.
 fn refuse_for_list(params: &Params) -> Result<(), ApiError> {
     if let Some(pod) = params.text("pod") {
         return Err(ApiError::bad_parameter("pod", pod, "applies to the read of one object, not to a list".to_owned()));
@@ -96,15 +96,15 @@ async fn list_objects(
     let plural = kind.resource();
     let headers = incomplete(plural, &list.unknown, list.items.len(), params.flag("partial"))?;
     list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
-    let told = Told::of_all(&list.items);
+    let freshness = AnswerFreshness::of_all(&list.items);
     let body = kubernetes_list(kind.kind().as_str(), list.items.into_iter().map(|answer| json_of(answer.object)));
-    let mut response = json(app, told.as_ref(), body.into_body());
+    let mut response = json(app, freshness.as_ref(), body.into_body());
     response.headers_mut().extend(headers);
     Ok(response)
 }
 
-/// An incomplete list is refused, for what it lacks would be taken for absent; `?partial=true` takes it, with a warning
-/// for each object that it lacks.
+/// Refuses an incomplete list: a reader would take the missing objects for absent. With `?partial=true` the list is sent, with a
+/// warning for each missing object.
 fn incomplete(
     plural: &str,
     unknown: &[(ObjectKey, ReadError)],
@@ -140,7 +140,7 @@ fn why(error: &ReadError) -> String {
     }
 }
 
-/// A warning as the API server sends them: code 299, no agent, a quoted text.
+/// A warning as the API server sends it: code 299, no agent, a quoted text.
 fn warning(text: &str) -> String {
     let mut value = String::from("299 - \"");
     for c in text.chars() {
@@ -160,31 +160,31 @@ fn list_pods(app: &App, namespace: Option<&str>, params: &Params) -> Result<Resp
     let list = app.node.list_pods()?;
     let items = list.items.into_iter().filter(|pod| {
         namespace.is_none_or(|namespace| namespace == pod.namespace())
-            // All that are served are this node's.
+            // larder serves only pods of this node.
             && fields.matches_pod(pod.namespace(), pod.name(), app.node.name())
             && labels.matches(|key| pod.label(key))
     });
     let body = kubernetes_list("Pod", items.map(json_of));
-    Ok(json(app, Some(&Told::held(list.freshness, list.why)), body.into_body()))
+    Ok(json(app, Some(&AnswerFreshness::held(list.freshness, list.why)), body.into_body()))
 }
 
 fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
     refuse_for_list(params)?;
     let (labels, fields) = (params.label_selector()?, params.field_selector()?);
-    let (told, node) = match app.node.get_node(app.node.name()) {
-        Ok(answer) => (Told::of(&answer), Some(answer.object)),
-        Err(ReadError::NotFound { freshness, .. }) => (Told::held(*freshness, None), None),
+    let (freshness, node) = match app.node.get_node(app.node.name()) {
+        Ok(answer) => (AnswerFreshness::of(&answer), Some(answer.object)),
+        Err(ReadError::NotFound { freshness, .. }) => (AnswerFreshness::held(*freshness, None), None),
         Err(error) => return Err(error.into()),
     };
     let selected = node.filter(|node| fields.matches("", node.name()) && labels.matches(|key| node.label(key)));
     let body = kubernetes_list("Node", selected.into_iter().map(json_of));
-    Ok(json(app, Some(&told), body.into_body()))
+    Ok(json(app, Some(&freshness), body.into_body()))
 }
 
 /// `/api/v1/nodes/{name}`.
 pub(crate) async fn get_node(State(app): Shared, Names(name): Names<String>) -> Result<Response, ApiError> {
     let answer = app.node.get_node(&name);
-    one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))))
+    one(&app, answer.map(|answer| (AnswerFreshness::of(&answer), json_of(answer.object))))
 }
 
 /// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
@@ -198,7 +198,7 @@ pub(crate) async fn get_one(
     }
     if kind == "pods" {
         let answer = app.node.get_pod(&namespace, &name);
-        return one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))));
+        return one(&app, answer.map(|answer| (AnswerFreshness::of(&answer), json_of(answer.object))));
     }
     let kind = ObjectKind::from_resource(&kind)
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
@@ -207,20 +207,20 @@ pub(crate) async fn get_one(
         Some(pod) => app.node.get_object_for((&namespace, pod), kind, &name, timeout).await,
         None => app.node.get_object(kind, &namespace, &name, timeout).await,
     };
-    one(&app, answer.map(|answer| (Told::of(&answer), json_of(answer.object))))
+    one(&app, answer.map(|answer| (AnswerFreshness::of(&answer), json_of(answer.object))))
 }
 
-fn one(app: &Arc<App>, answer: Result<(Told, bytes::Bytes), ReadError>) -> Result<Response, ApiError> {
-    let (told, body) = answer.map_err(ApiError::from)?;
-    Ok(json(app, Some(&told), Body::from(body)))
+fn one(app: &Arc<App>, answer: Result<(AnswerFreshness, bytes::Bytes), ReadError>) -> Result<Response, ApiError> {
+    let (freshness, body) = answer.map_err(ApiError::from)?;
+    Ok(json(app, Some(&freshness), Body::from(body)))
 }
 
-fn json(app: &App, told: Option<&Told>, body: Body) -> Response {
+fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response {
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(told) = told {
-        headers.extend(told.headers(&app.node));
+    if let Some(freshness) = freshness {
+        headers.extend(freshness.headers(&app.node));
     }
     response
 }

@@ -1,43 +1,43 @@
 #![doc(test(attr(deny(warnings))))]
-//! The local API of larder over a Unix socket: what this node holds, each answer with its freshness.
+//! The local API of larder over a Unix socket: the objects and pods of this node, each answer with its freshness.
 //!
 //! | path | answer |
 //! | --- | --- |
-//! | `/api/v1/{pods,secrets,configmaps,nodes}` | a list in all namespaces, as the Kubernetes API has it |
+//! | `/api/v1/{pods,secrets,configmaps,nodes}` | a list in all namespaces, as in the Kubernetes API |
 //! | `/api/v1/namespaces/NS/{pods,secrets,configmaps}[/NAME]` | a list, or one object |
 //! | `/api/v1/nodes/NAME` | this node |
-//! | `/larder/v1/status`, with `?objects` | sources, the age of each, counts, what is degraded; and each object |
+//! | `/larder/v1/status`, with `?objects` | sources and their ages, counts, and what is degraded; with `?objects` each object |
 //! | `/larder/v1/objects/{secrets,configmaps}[/NS/NAME]` | metadata and freshness, without data |
-//! | `/larder/v1/pods` | what the runtime says of every pod |
-//! | `/larder/v1/pods/UID/status`, `/larder/v1/namespaces/NS/pods/NAME/status` | what it says of one |
-//! | the same with `?newerThan=TIME&timeout=30s` | ... as of a time after `TIME` (RFC 3339, nanoseconds) |
-//! | `/livez`, `/readyz`, each with `?verbose` | the checks |
+//! | `/larder/v1/pods` | every pod, as the runtime reports it |
+//! | `/larder/v1/pods/UID/status`, `/larder/v1/namespaces/NS/pods/NAME/status` | one pod, as the runtime reports it |
+//! | the same with `?newerThan=TIME&timeout=30s` | waits for a status as of a time after `TIME` (RFC 3339, nanoseconds) |
+//! | `/livez`, `/readyz`, with `?verbose` | health; with `?verbose` each check |
 //! | `/metrics` | OpenMetrics or Prometheus text, as `Accept` asks |
 //!
-//! Lists take `labelSelector` and `fieldSelector` (`metadata.name`, `metadata.namespace`); reads take `timeout` (10 s if it
-//! is not given), after which what is held is served as stale. A read of a Secret or `ConfigMap` with `?pod=NAME` is made for
-//! that pod of its namespace: only what that one refers to, whose references are kept until the answer.
+//! Lists take `labelSelector` and `fieldSelector` (`metadata.name`, `metadata.namespace`). Reads take `timeout` (default 10 s), after
+//! which larder serves the object that it holds as stale. A read of a Secret or `ConfigMap` with `?pod=NAME` reads only what that pod of
+//! its namespace refers to, and keeps the pod's references until the answer.
 //!
 //! # Guarantees
 //!
 //! - *Age*: every answer with an object has `Age` and [`Cache-Status`](cache_status).
-//! - *Absent is not unknown*: 404 for an object is its source's word; what is not known yet is 503 with `Retry-After`. A
-//!   list that lacks what is not known is 503 too, unless `?partial=true` asks for it with warnings.
-//! - *Verbatim*: an object is sent as the API server sent it, byte by byte.
-//! - *Identity from the kernel*: the socket is open to all, its answers to root and the daemon's own user.
-//! - *Bounded*: connections, requests at once, the time to send a request, the time to take an answer, and every wait, alike
-//!   over HTTP/1.1 and HTTP/2. Clients that are idle or slow keep nobody out.
-//! - *Status*: every error but those of the health checks is a `Status` of the Kubernetes API in JSON ([`ErrorBody`]).
+//! - *Absent is not unknown*: 404 means that the source says so. An object that is not known yet is 503 with `Retry-After`. So is a list
+//!   with such objects, unless `?partial=true` asks for the rest of it, with warnings.
+//! - *Verbatim*: an object has the bytes that the API server sent.
+//! - *Identity from the kernel*: everybody may connect to the socket, and only root and the daemon's own user may read.
+//! - *Bounded*: connections, requests at once, the time to send a request, the time to read an answer, and every wait have limits, which
+//!   hold for HTTP/1.1 and HTTP/2. Idle and slow clients keep nobody out.
+//! - *Status*: every error except those of the health checks is a `Status` of the Kubernetes API in JSON ([`ErrorBody`]).
 //! - *Nothing over TCP*: no answer of the metrics' address names the node, a server, a user or an object, or quotes an error.
 //!
 //! # Limits
 //!
-//! JSON alone. The socket speaks HTTP/1.1, and HTTP/2 with a client that begins with it ("prior knowledge"); the metrics' address
-//! speaks HTTP/1.1, and has no TLS.
+//! Objects are JSON only. The socket speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). The metrics' address
+//! speaks HTTP/1.1 without TLS.
 //!
 //! # Cancel safety
 //!
-//! A client that goes away drops its read or its wait, which leaves nothing behind.
+//! If a client goes away, larder drops its read or wait, which leaves nothing behind.
 
 mod activity;
 mod admission;

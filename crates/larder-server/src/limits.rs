@@ -1,44 +1,44 @@
-//! How much of the daemon a client may take.
+//! The limits of clients: connections, requests and time.
 
 use std::time::Duration;
 
-/// More connections than a process is allowed files for.
+/// The most connections that a setting may allow: more than a process may have files.
 const MOST_CONNECTIONS: usize = 1 << 20;
-/// Longer than any use.
+/// The longest time that a setting may allow.
 const LONGEST: Duration = Duration::from_hours(24);
 
-/// A limit that cannot be used.
+/// An invalid limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("setting limits.{field}: {problem}")]
 #[non_exhaustive]
 pub struct LimitError {
     /// The field of [`Limits`].
     pub field: &'static str,
-    /// What is wrong with it, and what to do.
+    /// What is wrong with it, and which values are valid.
     pub problem: String,
 }
 
-/// How much of the daemon clients may take, so that one that hangs or floods harms nobody else.
+/// The limits of clients, so that one that hangs or floods harms nobody else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections that root and the daemon's own user may have open, all together. Default: 512. For one more, the
-    /// connection is closed that has waited longest for its client: idle, sending slowly, or not reading. If larder is
-    /// busy for every client, the new one is answered with 503.
+    /// Open connections of root and the daemon's own user together. Default: 512. For one more, larder closes the connection that
+    /// has waited longest for its client: an idle one, a slow sender, or a slow reader. If larder is busy for every client, it answers
+    /// the new one with 503.
     pub connections: usize,
-    /// Connections of other users, which get nothing but a 403. Default: 32, apart from the others, so that nobody takes
-    /// root's. One more is received as above.
+    /// Open connections of other users, who get only a 403. Default: 32, counted separately, so that they take no connection from
+    /// root. One more is treated as above.
     pub foreign_connections: usize,
     /// Requests that one connection over HTTP/2 may have under way at once. Default: 100, as the API server's.
     pub http2_streams: usize,
     /// Requests over HTTP/2 that are answered at once, on all connections of root and the daemon's own user together. Default:
     /// 512, as many as can come over HTTP/1.1, one on each connection. One more is answered with 429.
     pub http2_requests: usize,
-    /// Connections to the metrics' address. Default: 32. One more is received as above.
+    /// Open connections to the metrics' address. Default: 32. One more is treated as above.
     pub metrics_connections: usize,
-    /// Requests on one connection to the metrics' address, after which it is closed. Default: 1000.
+    /// Requests on one connection to the metrics' address. larder closes the connection after the last. Default: 1000.
     pub metrics_requests_per_connection: usize,
-    /// How long a client may take to send a request's head; also how long an idle connection is kept. Default: 30 s.
+    /// How long a client may take to send the head of a request; also how long larder keeps an idle connection. Default: 30 s.
     pub head_timeout: Duration,
     /// How long a client may leave its answer untaken; over HTTP/2, how long it may take for 16 KiB of its answers. A client of
     /// HTTP/2 from which nothing comes for as long is sent a ping, and has that long to answer it. Default: 30 s.
@@ -47,7 +47,7 @@ pub struct Limits {
     pub metrics_head_timeout: Duration,
     /// The same as `stall_timeout`, on the metrics' address. Default: 5 s.
     pub metrics_stall_timeout: Duration,
-    /// How long requests that are being answered may take when the daemon ends. Default: 5 s.
+    /// How long requests in flight may take when the daemon ends. Default: 5 s.
     pub drain_timeout: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The first one that cannot be used: no connection or request, more than 2^20, no time or more than a day.
+    /// The first limit that is invalid: a count of 0 or above 2^20, or a time of 0 or above a day.
     pub fn validate(&self) -> Result<(), LimitError> {
         for (field, count) in [
             ("connections", self.connections),

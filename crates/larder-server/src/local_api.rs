@@ -1,8 +1,9 @@
-//! larder's own paths: how the daemon is doing, what it holds without the data, and what the runtime says of pods.
+//! larder's own paths: the state of the daemon, the objects that it holds without their data, and the pods as the runtime reports
+//! them.
 
 use crate::app::{App, Names, Shared};
 use crate::error::ApiError;
-use crate::freshness::Told;
+use crate::freshness::AnswerFreshness;
 use crate::kube_api::read_timeout;
 use crate::params::Params;
 use crate::wire::{
@@ -18,9 +19,9 @@ use larder_pod_status::PodUid;
 use larder_resource::Kind;
 use std::time::Duration;
 
-/// How long a newer-than read waits where the client does not say.
+/// How long a newer-than read waits if the client gives no timeout.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The bounds of what a client may say.
+/// The bounds of a timeout that a client gives.
 const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(10));
 
 /// `/larder/v1/status`.
@@ -45,7 +46,7 @@ pub(crate) async fn list_entries(
     };
     let mut list = app.node.list_objects(kind, wanted, read_timeout(&params)?).await?;
     list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
-    let told = Told::of_all(&list.items);
+    let freshness = AnswerFreshness::of_all(&list.items);
     let entry = |key: &ObjectKey, freshness| ObjectEntry {
         namespace: key.namespace().to_owned(),
         name: key.name().to_owned(),
@@ -60,15 +61,15 @@ pub(crate) async fn list_entries(
             ..entry(&answer.object.key(), Freshness::of_answer(&app.node, answer))
         })
         .collect();
-    // What is absent or not known has no labels to select it by.
+    // An object that is absent or not known has no labels to select it by.
     if labels.is_empty() {
         items.extend(list.absent.iter().map(|(key, freshness)| entry(key, absent(&app, freshness))));
     }
     items.extend(list.unknown.iter().map(|(key, error)| entry(key, Freshness::unknown(why(error)))));
     items.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     let mut response = Json(ObjectEntries { kind: kind.resource().to_owned(), items }).into_response();
-    if let Some(told) = told {
-        response.headers_mut().extend(told.headers(&app.node));
+    if let Some(freshness) = freshness {
+        response.headers_mut().extend(freshness.headers(&app.node));
     }
     Ok(response)
 }
@@ -94,14 +95,14 @@ pub(crate) async fn get_entry(
         ObjectKind::from_resource(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
     params.only(&["timeout"])?;
     let answer = app.node.get_object(kind, &namespace, &name, read_timeout(&params)?).await?;
-    let told = Told::of(&answer);
+    let freshness = AnswerFreshness::of(&answer);
     let entry = ObjectEntry {
         namespace,
         name,
         object: Some(ObjectMeta::of(&answer.object)),
         freshness: Freshness::of_answer(&app.node, &answer),
     };
-    Ok((told.headers(&app.node), Json(entry)).into_response())
+    Ok((freshness.headers(&app.node), Json(entry)).into_response())
 }
 
 /// `/larder/v1/pods`.
@@ -148,7 +149,7 @@ async fn read_status(
             Some(app.node.pod_status_newer_than(uid, min, timeout).boxed())
         }
         (None, Some(time)) => {
-            // The time is one that was answered with.
+            // The time comes from an earlier answer.
             let min = app.node.from_wall_time(time);
             Some(app.node.pod_status_changed_after(uid, min, timeout).boxed())
         }
@@ -167,13 +168,15 @@ async fn read_status(
     let read = if read.is_there { read } else { absent_from_runtime(app, pod, read)? };
     let body = Json(answer(app, &read));
     Ok(match read.freshness {
-        Some(freshness) => (Told::held(freshness, read.why.clone()).headers(&app.node), body).into_response(),
+        Some(freshness) => {
+            (AnswerFreshness::held(freshness, read.why.clone()).headers(&app.node), body).into_response()
+        }
         None => body.into_response(),
     })
 }
 
-/// The runtime does not have the pod. One that the pods' source has is answered for, without a status: it may be about to
-/// start, or have ended; any other does not exist.
+/// Answers for a pod that the runtime does not have. If the pods' source has the pod, the answer has no status: the pod may be
+/// about to start, or have ended. Otherwise the pod does not exist.
 fn absent_from_runtime(app: &App, pod: Option<(&str, &str)>, read: PodStatusRead) -> Result<PodStatusRead, ReadError> {
     let uid = read.uid.to_string();
     let Some(freshness) = read.freshness else {
@@ -219,9 +222,9 @@ pub(crate) fn answer(app: &App, read: &PodStatusRead) -> PodStatusAnswer {
         freshness: read.freshness.map_or_else(
             || Freshness::unknown(read.why.clone().unwrap_or_else(|| "not listed yet".to_owned())),
             |freshness| {
-                let told = Freshness::of(node, &freshness, read.why.as_deref());
                 let is_known_absent = !read.is_there && freshness.is_fresh();
-                if is_known_absent { Freshness { state: FreshnessState::Absent, ..told } } else { told }
+                let freshness = Freshness::of(node, &freshness, read.why.as_deref());
+                if is_known_absent { Freshness { state: FreshnessState::Absent, ..freshness } } else { freshness }
             },
         ),
         runtime: runtime_state(app),

@@ -1,12 +1,12 @@
-//! Listening: the Unix socket of the local API, and, where it is wanted, the TCP address of metrics and probes.
+//! The listeners: the Unix socket of the local API, and the optional TCP address of metrics and probes.
 //!
 //! # Guarantees
 //!
-//! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the
-//!   [limits'](Limits) time, or as soon as [somebody else needs the room](crate::admission).
-//! - The socket's file is made anew when somebody has removed it.
-//! - When the token is cancelled: no new connection is taken, requests in flight are answered within the drain timeout,
-//!   newer-than waits are answered at once, requests half sent are dropped, and the socket's file is removed.
+//! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the time in [`Limits`], or as
+//!   soon as [another client needs the room](crate::admission).
+//! - If somebody removes the socket's file, larder creates a new one.
+//! - When the token is cancelled, larder accepts no new connection, answers requests in flight within the drain timeout, ends newer-than
+//!   waits at once, drops half-sent requests, and removes the socket's file.
 
 use crate::activity::Activity;
 use crate::admission::{Admission, Admitted};
@@ -16,7 +16,7 @@ use crate::connection::{self, Client, Http2};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
 use crate::metrics::Listener;
-use crate::socket::{self, KeptSocket, SocketError};
+use crate::socket::{self, PersistentSocket, SocketError};
 use axum::Router;
 use larder_node::Node;
 use std::io;
@@ -30,10 +30,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The pause after a connection could not be taken: the process is out of file descriptors, say.
+/// The pause after a connection could not be accepted, for example because the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection is told that there is no place for, without anything being read from it.
+/// The answer to a connection for which there is no room. larder has read nothing from it.
 fn turned_away() -> Vec<u8> {
     let body = serde_json::to_string(&ApiError::TooManyConnections.into_body()).unwrap_or_default();
     let head =
@@ -41,15 +41,15 @@ fn turned_away() -> Vec<u8> {
     format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Where to listen, and how much clients may take.
+/// Where to listen, and the limits of clients.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServeOptions {
     /// The path of the local API's socket.
     pub socket: PathBuf,
-    /// The TCP address that serves `/metrics`, `/livez` and `/readyz`, and nothing else; `None` for none.
+    /// The TCP address that serves only `/metrics`, `/livez` and `/readyz`; `None` for no address.
     pub metrics_address: Option<SocketAddr>,
-    /// How much clients may take.
+    /// The limits of clients.
     pub limits: Limits,
 }
 
@@ -66,11 +66,11 @@ impl ServeOptions {
         Self { socket: socket.into(), metrics_address: None, limits: Limits::default() }
     }
 
-    /// Checks what can be checked before anything is listened on.
+    /// Checks the options before larder listens.
     ///
     /// # Errors
     ///
-    /// A limit that cannot be used, or a path that no socket can have.
+    /// If a limit is invalid, or if no socket can have the path.
     pub fn validate(&self) -> Result<(), ServeError> {
         self.limits.validate()?;
         Ok(socket::check(&self.socket)?)
@@ -81,45 +81,45 @@ impl ServeOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A limit cannot be used.
+    /// A limit is invalid.
     #[error(transparent)]
     Limit(#[from] LimitError),
-    /// Not on the socket.
+    /// It cannot listen on the socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// Not on the metrics' address.
+    /// It cannot listen on the metrics' address.
     #[error("cannot listen on {address} for metrics (--metrics-address)")]
     MetricsAddress {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// Why it cannot.
         source: io::Error,
     },
 }
 
-/// The local API, listening; it answers once it [runs](Self::run).
+/// The listening local API. It answers once it [runs](Self::run).
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    socket: KeptSocket,
+    socket: PersistentSocket,
     metrics: Option<TcpListener>,
     limits: Limits,
     token: CancellationToken,
 }
 
 impl Server {
-    /// Listens, for a node. The server ends when the token is cancelled.
+    /// Listens, to serve a node. The server ends when the token is cancelled.
     ///
     /// # Errors
     ///
-    /// [`ServeError`] says which limit cannot be used, or which of the two places cannot be listened on, and why.
+    /// [`ServeError`] names the invalid limit, or the socket or address on which the server cannot listen, and the reason.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it has answered, it leaves no socket behind.
+    /// If it is dropped, it leaves no socket behind.
     pub async fn bind(node: Arc<Node>, options: ServeOptions, token: CancellationToken) -> Result<Self, ServeError> {
         options.validate()?;
-        let socket = KeptSocket::bind(options.socket).await?;
+        let socket = PersistentSocket::bind(options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
                 TcpListener::bind(address).await.map_err(|source| ServeError::MetricsAddress { address, source })?,
@@ -130,16 +130,16 @@ impl Server {
         Ok(Self { app, socket, metrics, limits: options.limits, token })
     }
 
-    /// The address that metrics are served on, with the port that was chosen for port 0.
+    /// The address of the metrics, with the real port in place of port 0.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
-    /// Answers until the token is cancelled, and then until what is in flight is answered or the drain timeout has passed.
+    /// Answers until the token is cancelled, and then until all requests in flight are answered or the drain timeout has passed.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it ends at once; connections that are open end with their request.
+    /// If it is dropped, it ends at once, and each open connection ends after its request.
     pub async fn run(mut self) {
         let connections = Connections {
             limits: self.limits.clone(),
@@ -152,7 +152,7 @@ impl Server {
             connections.take_local(&mut self.socket, app::local(&self.app)),
             connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
         );
-        // From here on nobody can connect, and a successor can take the path.
+        // From here on nobody can connect, and the next daemon can take the path.
         drop(self.socket);
         connections.tracker.close();
         if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
@@ -164,23 +164,23 @@ impl Server {
     }
 }
 
-/// The connections that are open.
+/// The open connections.
 struct Connections {
     limits: Limits,
     token: CancellationToken,
     tracker: TaskTracker,
     app: Arc<App>,
-    /// Whether the kernel gives no connections right now, and that has been told. Relaxed: for the log alone.
+    /// Whether the last accept failed, and that was logged. Relaxed: only the log depends on it.
     is_refused: AtomicBool,
 }
 
 impl Connections {
-    async fn take_local(&self, socket: &mut KeptSocket, router: Router) {
+    async fn take_local(&self, socket: &mut PersistentSocket, router: Router) {
         let mut own = Admission::new(self.limits.connections);
         let mut foreign = Admission::new(self.limits.foreign_connections);
         let refused = &self.app.metrics.refused;
         let own_http2 = Http2::new(self.limits.http2_streams, self.limits.http2_requests, refused);
-        // One request at a time, as over HTTP/1.1: others' connections are all that has to be limited.
+        // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
         let foreign_http2 = Http2::new(1, self.limits.foreign_connections, refused);
         let client = Client {
             router,
@@ -208,7 +208,7 @@ impl Connections {
             let client = Client { caller, http2: Some(http2.clone()), ..client.clone() };
             match self.admit(admission, Listener::Socket) {
                 Some(activity) => self.serve(stream, Listener::Socket, client, activity),
-                // Said as far as that can be said without waiting; whoever does not get it sees the connection closed.
+                // Written only as far as that is possible without waiting. The client finds the connection closed in any case.
                 None => drop(stream.try_write(&turned_away())),
             }
         }
@@ -235,7 +235,7 @@ impl Connections {
         }
     }
 
-    /// Finds room for one more connection, if there is any or can be made, and counts what that took.
+    /// Finds or makes room for one more connection, and counts the evicted or refused ones.
     fn admit(&self, admission: &mut Admission, listener: Listener) -> Option<Arc<Activity>> {
         match admission.admit() {
             Admitted::Free(activity) => Some(activity),
@@ -275,7 +275,7 @@ impl Connections {
         self.tracker.spawn(async move {
             app.metrics.connection_opened(listener);
             if let Err(error) = connection::serve(stream, client, activity, tracker, token).await {
-                // The client's doing: it went away, was too slow, or does not speak HTTP.
+                // The client caused it: it went away, was too slow, or does not speak HTTP.
                 tracing::debug!(%error, %caller, "connection ended");
             }
             app.metrics.connection_closed(listener);

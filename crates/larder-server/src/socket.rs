@@ -1,23 +1,22 @@
-//! The Unix socket: made without treading on another daemon's, [kept](keep) while it is listened on, removed at the end.
+//! The Unix socket: created without harm to another daemon's, [kept](persistent) while larder listens, removed at the end.
 //!
 //! # Guarantees
 //!
-//! - A socket that a daemon answers on is left alone, and said to be in use, with the process that holds it.
-//! - Only a socket that nobody listens on is removed; any other kind of file is refused.
-//! - What is removed at the end is the socket that was made here: a file that took its place since then stays.
-//! - Nobody but root and the daemon's own user and group can put another file in the socket's place: a [folder] in which others could
-//!   is refused. Whatever has the socket's path, its mode is set on the socket alone, never through a link.
+//! - larder leaves a socket alone on which a daemon answers. The error names the process that holds it.
+//! - larder removes only a socket on which nobody listens, and refuses any other kind of file.
+//! - At the end, larder removes only the socket that it created. A file that has replaced the socket stays.
+//! - larder refuses a [folder] in which anybody but root and the daemon's own user and group could replace the socket. It sets the mode
+//!   on the socket itself, never through a link.
 //!
 //! # Limits
 //!
-//! Two daemons that start within the same instant on the same stale path may both remove it, and the later one gets the
-//! path; the first one's socket is then gone. A lock would leave a file behind for a case that a service manager rules
-//! out.
+//! Two daemons that start in the same instant on the same stale path may both remove the socket there. The later one gets the path,
+//! and the socket of the first one is gone. A lock would leave a file behind for a case that a service manager rules out.
 
 mod folder;
-mod keep;
+mod persistent;
 
-pub(crate) use keep::KeptSocket;
+pub(crate) use persistent::PersistentSocket;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, chmod, fstat, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -28,9 +27,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Bytes of a socket's path that Linux takes (`sun_path`, with its closing zero).
+/// The most bytes of a socket's path on Linux (`sun_path` without its closing zero).
 const LONGEST_PATH: usize = 107;
-/// How long a daemon may take to accept the connection that asks whether it lives.
+/// How long another daemon may take to accept the connection that probes it.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a socket cannot be listened on.
@@ -48,7 +47,7 @@ pub enum SocketError {
         /// Its length in bytes.
         length: usize,
     },
-    /// Another process answers on it.
+    /// Another process answers on the socket.
     #[error(
         "socket {path} is in use by {holder}: stop that daemon, or choose another path",
         path = path.display()
@@ -59,7 +58,7 @@ pub enum SocketError {
         /// The process that answers, as far as the kernel says.
         holder: String,
     },
-    /// Something that is not a socket has the path.
+    /// The path is a file that is not a socket.
     #[error("{path} exists and is not a socket: remove it, or choose another path", path = path.display())]
     NotASocket {
         /// The path.
@@ -71,13 +70,13 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
     },
-    /// What should be a folder on the way to the socket is something else.
+    /// Part of the path is a file where a folder should be.
     #[error("{path} is not a folder, and so cannot hold a socket: choose another path", path = path.display())]
     NotAFolder {
         /// The file.
         path: PathBuf,
     },
-    /// Others could put another file in the socket's place.
+    /// Others could replace the socket.
     #[error(
         "{folder} on the way to the socket is not safe: {why}, and so another file can take the socket's place; {remedy}, or \
          choose another path",
@@ -91,9 +90,9 @@ pub enum SocketError {
         /// What to do about it.
         remedy: String,
     },
-    /// The socket was just made, and something else has its path.
+    /// Another file replaced the socket while larder created it.
     #[error(
-        "another file replaced socket {path} while larder made it: find out which program does that",
+        "another file replaced socket {path} while larder created it: find out which program does that",
         path = path.display()
     )]
     Replaced {
@@ -112,10 +111,10 @@ pub enum SocketError {
     },
 }
 
-/// A socket that is listened on, and that is removed when this is dropped.
+/// A listening socket. Its file is removed when this is dropped.
 #[derive(Debug)]
 struct Socket {
-    // Dropped before the listener: until then, no other file can have the inode that it is known by.
+    // Dropped before the listener: while the listener is open, no other file can get the same inode.
     file: SocketFile,
     listener: UnixListener,
 }
@@ -128,14 +127,14 @@ type Identity = (u64, u64);
 struct SocketFile {
     folder: OwnedFd,
     name: OsString,
-    /// That of the file that was made here.
+    /// The file that larder created.
     identity: Identity,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if found(&self.folder, &self.name) == Some(self.identity) {
-            // There is nobody left to tell; the next start removes it.
+            // An error would reach nobody. The next start removes the file.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -145,27 +144,27 @@ fn identity_of(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Which file has that name in the folder; a link is that file itself.
+/// The file of that name in the folder. A link is not followed.
 fn found(folder: &OwnedFd, name: &OsStr) -> Option<Identity> {
     statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok().as_ref().map(identity_of)
 }
 
-/// Which file has that path; a link is that file itself.
+/// The file at that path. A link is not followed.
 fn identity(path: &Path) -> Option<Identity> {
     statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().as_ref().map(identity_of)
 }
 
-/// A file as it is, open for nothing but to say which one it is; of a link, the link.
+/// Opens a file only to identify it. A link is not followed.
 fn open_as_it_is(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// A path that leads to the open file, whatever has become of its own path.
+/// A path that leads to the open file, even if the file has moved.
 fn path_of(file: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// How far the making of a socket has come.
+/// The steps of creating a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     FolderChecked,
@@ -174,19 +173,18 @@ enum Step {
     Opened,
 }
 
-/// Listens on the path, with mode 0666: who may read is decided by who connects, not by the file's mode.
+/// Listens on the path, with mode 0666: the caller decides who may read, not the mode of the file.
 ///
-/// A folder that is missing is made, with mode 0755.
+/// Creates a missing folder with mode 0755.
 ///
 /// # Errors
 ///
-/// As [`SocketError`] lists them; nothing was changed then but a folder that may have been made, and a stale socket
-/// that may have been removed.
+/// See [`SocketError`]. After an error, a folder may have been created and a stale socket removed; nothing else has changed.
 async fn bind(path: &Path) -> Result<Socket, SocketError> {
     bind_stepwise(path, |_| ()).await
 }
 
-/// The same; after each step, `after` is called, where a test does what an attacker could.
+/// The same, and calls `after` after each step. There a test does what an attacker could do.
 async fn bind_stepwise(path: &Path, mut after: impl FnMut(Step)) -> Result<Socket, SocketError> {
     check(path)?;
     let io = |action| move |source: io::Error| SocketError::Io { action, path: path.to_owned(), source };
@@ -195,25 +193,25 @@ async fn bind_stepwise(path: &Path, mut after: impl FnMut(Step)) -> Result<Socke
     after(Step::FolderChecked);
     remove_stale(&folder, name, path).await?;
     after(Step::PathFree);
-    // This follows no link that has the path: it fails if anything has.
+    // This follows no link: it fails if anything has the path.
     let listener = UnixListener::bind(path).map_err(io("listen on socket"))?;
     after(Step::Bound);
     let replaced = || SocketError::Replaced { path: path.to_owned() };
     let made = open_as_it_is(&folder, name).map_err(|_| replaced())?;
     let stat = fstat(&made).map_err(|error| io("inspect")(error.into()))?;
-    // A socket of the own user with one name: another service's socket would be in its own folder, or have two names.
+    // The own user's socket with one name: another service's socket would be in its own folder, or have two names.
     let is_own = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_nlink == 1;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Socket || !is_own {
         return Err(replaced());
     }
     let file = SocketFile { folder, name: name.to_owned(), identity: identity_of(&stat) };
     after(Step::Opened);
-    // By its open file: the path may lead elsewhere by now. (The listener's own descriptor does not lead to the file.)
+    // Through the open file: the path may lead elsewhere by now. (The listener's own descriptor does not lead to the file.)
     chmod(path_of(&made), Mode::from_raw_mode(0o666)).map_err(|error| io("set the mode of socket")(error.into()))?;
     Ok(Socket { file, listener })
 }
 
-/// Whether a socket could have that path, whatever is there.
+/// Checks whether a socket can have that path, whatever is there now.
 pub(crate) fn check(path: &Path) -> Result<(), SocketError> {
     let length = path.as_os_str().len();
     if length > LONGEST_PATH {
@@ -222,7 +220,7 @@ pub(crate) fn check(path: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Removes the socket of a daemon that is gone.
+/// Removes the socket of a daemon that has ended.
 async fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(), SocketError> {
     let io = |action| move |source: io::Error| SocketError::Io { action, path: path.to_owned(), source };
     let there = match open_as_it_is(folder, name) {
@@ -236,7 +234,7 @@ async fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(),
     let in_use = |holder| SocketError::InUse { path: path.to_owned(), holder };
     match tokio::time::timeout(PROBE_TIMEOUT, UnixStream::connect(path_of(&there))).await {
         Ok(Ok(stream)) => Err(in_use(holder(&stream))),
-        // Its queue of connections is full, so someone holds it.
+        // The queue of connections is full, so a process holds the socket.
         Err(_elapsed) => Err(in_use("a process that does not accept connections".to_owned())),
         Ok(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(in_use("a process that does not accept connections".to_owned()))
@@ -253,7 +251,7 @@ async fn remove_stale(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<(),
     }
 }
 
-/// The process at the other end, as `larder (process 4711)`.
+/// The process at the other end, such as `larder (process 4711)`.
 fn holder(stream: &UnixStream) -> String {
     let Some(pid) = stream.peer_cred().ok().and_then(|cred| cred.pid()) else {
         return "another process".to_owned();

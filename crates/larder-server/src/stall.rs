@@ -1,6 +1,6 @@
 //! A stream that tells the connection's [activity](Activity) when the other end takes nothing more, and when it does again.
 //!
-//! A client that asks and never reads would otherwise hold its connection, and the answer, for ever.
+//! Without it, a client that never reads would hold its connection and its answer for ever.
 
 use crate::activity::Activity;
 use std::io::{self, IoSlice};

@@ -1,8 +1,7 @@
-//! The answers of the local API under `/larder/v1/`, for servers and clients alike.
+//! The answers of the local API under `/larder/v1/`, for servers and clients.
 //!
-//! Names are in camel case, times in RFC 3339, ages and TTLs in seconds. A client ignores what it does not know.
-//! `/larder/v1/status` answers with a [`Report`](larder_node::Report), and what the runtime says of a pod is a
-//! [`PodStatus`].
+//! Names are in camel case, times in RFC 3339, ages and TTLs in seconds. A client ignores fields that it does not know.
+//! `/larder/v1/status` answers with a [`Report`](larder_node::Report). A pod's status from the runtime is a [`PodStatus`].
 
 use jiff::Timestamp;
 use larder_node::{Answer, Node, SourceState};
@@ -24,10 +23,10 @@ pub struct Freshness {
     /// How long ago that was, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_seconds: Option<f64>,
-    /// By what: `live-read`, `api-server-cache`, `watch`, `manifest` or `runtime`.
+    /// The source that confirmed it: `live-read`, `api-server-cache`, `watch`, `manifest` or `runtime`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What is left of its TTL in seconds, negative when that has passed; none where it has no TTL.
+    /// The rest of its TTL in seconds, negative after the TTL has expired; none if it has no TTL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<f64>,
     /// Since when it is stale.
@@ -38,22 +37,22 @@ pub struct Freshness {
     pub reason: Option<String>,
 }
 
-/// What is known of an object.
+/// The state of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum FreshnessState {
-    /// It was confirmed within its TTL, or is being watched.
+    /// It was confirmed within its TTL, or a watch keeps it.
     Fresh,
-    /// It is the last known.
+    /// It is the last known state.
     Stale,
     /// Its source says that it does not exist.
     Absent,
-    /// Nothing is known of it yet.
+    /// It is not known yet.
     Unknown,
 }
 
-/// What a source is called in an answer: a token of RFC 9651.
+/// The name of a source in an answer: a token of RFC 9651.
 pub(crate) fn source_name(source: Source) -> &'static str {
     match source {
         Source::LiveRead => "live-read",
@@ -65,7 +64,7 @@ pub(crate) fn source_name(source: Source) -> &'static str {
 }
 
 impl Freshness {
-    /// Of what is not known yet.
+    /// Of an object that is not known yet.
     pub(crate) fn unknown(reason: String) -> Self {
         Self {
             state: FreshnessState::Unknown,
@@ -78,7 +77,7 @@ impl Freshness {
         }
     }
 
-    /// As the caches have it, in wall time.
+    /// The freshness from the caches, in wall time.
     pub(crate) fn of(node: &Node, freshness: &larder_objects::Freshness, why: Option<&str>) -> Self {
         let (state, stale_since, reason) = match &freshness.state {
             FreshState::Fresh => (FreshnessState::Fresh, None, None),
@@ -104,7 +103,7 @@ impl Freshness {
     }
 }
 
-/// Seconds from now to a time, negative for one that has passed.
+/// Seconds from now to a time, negative if the time has passed.
 pub(crate) fn seconds_until(node: &Node, until: larder_clock::Timestamp) -> f64 {
     let now = node.now();
     if until >= now {
@@ -114,7 +113,7 @@ pub(crate) fn seconds_until(node: &Node, until: larder_clock::Timestamp) -> f64 
     }
 }
 
-/// `/larder/v1/objects/{kind}`: what is known of each object of a kind, without its data.
+/// `/larder/v1/objects/{kind}`: the state of each object of a kind, without its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -125,7 +124,7 @@ pub struct ObjectEntries {
     pub items: Vec<ObjectEntry>,
 }
 
-/// What is known of an object, without its data.
+/// The state of an object, without its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -134,10 +133,10 @@ pub struct ObjectEntry {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What its metadata says; none where it is absent or not known.
+    /// Its metadata; none if it is absent or not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectMeta>,
-    /// How fresh that is.
+    /// How fresh this is.
     pub freshness: Freshness,
 }
 
@@ -180,45 +179,45 @@ impl ObjectMeta {
     }
 }
 
-/// `/larder/v1/pods/{uid}/status`: what the container runtime says of a pod.
+/// `/larder/v1/pods/{uid}/status`: a pod, as the container runtime reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PodStatusAnswer {
-    /// The UID that the runtime knows the pod by.
+    /// The pod's UID in the runtime.
     pub uid: String,
-    /// The pod's namespace, where it is known.
+    /// The pod's namespace, if it is known.
     #[serde(default)]
     pub namespace: String,
-    /// The pod's name, where it is known.
+    /// The pod's name, if it is known.
     #[serde(default)]
     pub name: String,
-    /// The status; none if the pod could not be inspected so far.
+    /// The status; none if no inspection of the pod has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<PodStatus>,
-    /// Why the last inspection of the pod failed, if it did: the status is the one from before then.
+    /// Why the last inspection of the pod failed, if it did. The status is older than the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When the status was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<Timestamp>,
-    /// The time that the pod's state is known to be as new as: a wait for anything newer is answered by this one.
+    /// The status is at least as new as this time. It ends every wait for an older time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<Timestamp>,
     /// How fresh it is.
     pub freshness: Freshness,
-    /// How the runtime is doing.
+    /// The state of the runtime.
     pub runtime: RuntimeState,
 }
 
-/// How the runtime is doing.
+/// The state of the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RuntimeState {
     /// Its state.
     pub state: SourceState,
-    /// When all its pods were last listed.
+    /// When larder last listed all its pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_relist: Option<Timestamp>,
     /// How long ago that was, in seconds.
@@ -229,14 +228,14 @@ pub struct RuntimeState {
     pub error: Option<String>,
 }
 
-/// `/larder/v1/pods`: what the container runtime says of each pod.
+/// `/larder/v1/pods`: every pod, as the container runtime reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PodStatusAnswers {
     /// The pods, ordered by namespace and name.
     pub items: Vec<PodStatusAnswer>,
-    /// How the runtime is doing.
+    /// The state of the runtime.
     pub runtime: RuntimeState,
 }
 
@@ -251,20 +250,19 @@ pub enum EventLine {
         #[serde(flatten)]
         event: LifecycleEvent,
     },
-    /// The client was too slow: so many events were dropped here. The state of every pod follows, then
-    /// [`Synced`](Self::Synced).
+    /// The client was too slow and missed events. The state of every pod follows, and then [`Synced`](Self::Synced).
     Gap {
         /// How many.
         missed: u64,
     },
-    /// The state of a pod, after a gap, or at the beginning where that was asked for (`sync=true`).
+    /// The state of a pod, after a gap, or at the beginning if the client asked for it (`sync=true`).
     Pod {
         /// The pod.
         pod: Box<PodStatusAnswer>,
     },
-    /// Every pod has been told of; events follow. A pod that was not among them is gone.
+    /// All pods have been sent, and events follow. A pod that was not among them is gone.
     Synced,
-    /// What this version does not know.
+    /// A line that this version does not know.
     #[serde(other)]
     Unknown,
 }
@@ -276,10 +274,10 @@ pub enum EventLine {
 pub struct LifecycleEvent {
     /// What happened, as the kubelet calls it: `ContainerStarted`, `ContainerDied`, `ContainerRemoved`, `PodSync`.
     pub kind: String,
-    /// The time that the list was begun at that showed it.
+    /// When the list began that showed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
-    /// The UID that the runtime knows the pod by.
+    /// The pod's UID in the runtime.
     pub uid: String,
     /// The pod's namespace.
     #[serde(default)]
@@ -287,13 +285,13 @@ pub struct LifecycleEvent {
     /// The pod's name.
     #[serde(default)]
     pub name: String,
-    /// The container or sandbox, as the runtime names it.
+    /// The ID of the container or sandbox in the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_id: Option<String>,
     /// The container's name; none for a sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// What it exited with.
+    /// Its exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
 }

@@ -1,15 +1,15 @@
-//! The folder of a socket, reached step by step without trusting anybody but root and the daemon's own user.
+//! The folder of a socket, opened step by step. Only root and the daemon's own user are trusted on the way.
 //!
 //! # Guarantees
 //!
-//! - Each folder on the way belongs to root or to the daemon's own user, and nobody else may write there but the daemon's own
-//!   group, unless the folder is sticky, as `/tmp`: nobody can rename or remove another's file there.
-//! - A link on the way, such as `/var/run`, is followed if root or the daemon's own user made it.
+//! - Each folder on the way belongs to root or to the daemon's own user. Nobody else may write there, except the daemon's own group, and
+//!   everybody in a sticky folder such as `/tmp`, where nobody can rename or remove a file of another user.
+//! - A link on the way, such as `/var/run`, is followed only if root or the daemon's own user created it.
 //!
 //! # Limits
 //!
-//! The own group is trusted, since many systems give each user a group of its own and let it write. Whoever mounts file
-//! systems, or has root's capabilities, can put anything anywhere.
+//! The daemon's own group is trusted, because many systems give each user a group and let the group write. A user who mounts file systems
+//! or has root's capabilities can put any file anywhere.
 
 use super::{SocketError, open_as_it_is};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, readlinkat};
@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// As many links on the way to a file as Linux follows.
+/// The most links on the way to a file, as on Linux.
 const MOST_LINKS: usize = 40;
 /// Mode bit: the group may write.
 const GROUP_WRITES: u32 = 0o020;
@@ -31,12 +31,11 @@ const ALL_WRITE: u32 = 0o002;
 /// Mode bit: only a file's owner and the folder's may rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Opens the folder; one that is missing is made, with mode 0755.
+/// Opens the folder. Creates missing folders with mode 0755.
 ///
 /// # Errors
 ///
-/// A folder on the way that is [not safe](SocketError::UnsafeFolder), not a folder, or that the system does not let be opened
-/// or made.
+/// If part of the path is [not safe](SocketError::UnsafeFolder), or not a folder, or if the system refuses to open or create it.
 pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
     let io = |action, path: &Path| {
         let path = path.to_owned();
@@ -60,7 +59,7 @@ pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
         let next = match open_as_it_is(&at, &name) {
             Err(Errno::NOENT) => {
                 match mkdirat(&at, &name, Mode::from_raw_mode(0o755)) {
-                    // Somebody else was faster: whoever that is, the folder is looked at below.
+                    // Another process was faster. The folder is checked below in any case.
                     Ok(()) | Err(Errno::EXIST) => open_as_it_is(&at, &name),
                     Err(error) => return Err(failed("create the socket's folder")(error)),
                 }
@@ -99,7 +98,7 @@ fn names_of(path: &Path) -> VecDeque<OsString> {
     path.components().filter(is_step).map(|component| component.as_os_str().to_owned()).collect()
 }
 
-/// Refuses a folder, or a link, of another user than root and the own one.
+/// Refuses a folder or link that belongs to another user than root and the daemon's own.
 fn refuse_foreign(path: &Path, stat: &Stat) -> Result<(), SocketError> {
     let owner = stat.st_uid;
     if owner == 0 || owner == geteuid().as_raw() {
@@ -109,7 +108,7 @@ fn refuse_foreign(path: &Path, stat: &Stat) -> Result<(), SocketError> {
     Err(SocketError::UnsafeFolder { folder: path.to_owned(), why: format!("it belongs to user {owner}"), remedy })
 }
 
-/// Refuses a folder in which others may replace files.
+/// Refuses a folder in which others can replace files.
 fn refuse_writable(path: &Path, stat: &Stat) -> Result<(), SocketError> {
     let mode = stat.st_mode;
     let is_own_group = stat.st_gid == getegid().as_raw();

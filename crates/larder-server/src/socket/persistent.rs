@@ -1,15 +1,14 @@
-//! A socket that is made anew when its file is gone: removed by hand, or by what cleans `/run`.
+//! A socket whose file is created again if somebody removes it, by hand or when `/run` is cleaned.
 //!
-//! A listener goes on without its file, and nobody can connect to it: agents would be told for ever that there is no such
-//! socket. So the file is looked at again and again.
+//! A listener without its file goes on, but nobody can connect to it. So larder checks the file again and again.
 //!
 //! # Guarantees
 //!
-//! - Where nothing has the path, it is listened on again at the next look; that is told with a warning.
-//! - What has the path in the meantime, a second daemon's socket above all, is first left alone for one look more, so that it
-//!   is not met half made. If it is there still, it is treated as at a start: another's socket stays its own and is named in a
-//!   warning, one that nobody listens on is replaced, anything else is refused.
-//! - Connections that are open stay open, whatever becomes of the file.
+//! - If nothing has the path, larder listens there again at the next check, and logs a warning.
+//! - If another file has the path, such as the socket of a second daemon, larder first leaves it alone for one more check, because its
+//!   owner may still be creating it. After that, larder treats it as at a start: it leaves alone a socket on which a daemon answers and
+//!   names that daemon in a warning, replaces a socket on which nobody listens, and refuses any other file.
+//! - Open connections stay open, whatever happens to the file.
 
 use super::{Identity, Socket, SocketError, bind, identity};
 use std::error::Error as _;
@@ -19,22 +18,22 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// How often the file is looked at: agents that retry find it within their usual pauses.
-const LOOK: Duration = Duration::from_secs(2);
+/// How often larder checks the file: an agent that retries finds the new one within its usual backoff.
+const CHECK_PERIOD: Duration = Duration::from_secs(2);
 
-/// A socket that is listened on, at a path that is kept.
+/// A listening socket that keeps its path.
 #[derive(Debug)]
-pub(crate) struct KeptSocket {
+pub(crate) struct PersistentSocket {
     path: PathBuf,
     socket: Socket,
-    looks: Interval,
-    /// What had the path at the last look, if it was another file than the one made here.
-    stranger: Option<Identity>,
-    /// Why the path could not be had again at the last try. Told once.
-    told: Option<String>,
+    checks: Interval,
+    /// The file that had the path at the last check, if larder did not create it.
+    other_file: Option<Identity>,
+    /// Why larder could not listen again at the last try. Each reason is logged as a warning once.
+    last_warning: Option<String>,
 }
 
-impl KeptSocket {
+impl PersistentSocket {
     /// Listens on the path, as [`bind`] does.
     ///
     /// # Errors
@@ -42,58 +41,58 @@ impl KeptSocket {
     /// As [`bind`].
     pub(crate) async fn bind(path: PathBuf) -> Result<Self, SocketError> {
         let socket = bind(&path).await?;
-        let mut looks = tokio::time::interval(LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self { path, socket, looks, stranger: None, told: None })
+        let mut checks = tokio::time::interval(CHECK_PERIOD);
+        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self { path, socket, checks, other_file: None, last_warning: None })
     }
 
     /// The next connection.
     ///
     /// # Cancel safety
     ///
-    /// No connection is lost; a look at the file that was under way is made at the next time.
+    /// No connection is lost. A check of the file that was in progress is repeated at the next call.
     pub(crate) async fn accept(&mut self) -> io::Result<UnixStream> {
         loop {
             tokio::select! {
                 accepted = self.socket.listener.accept() => return accepted.map(|(stream, _)| stream),
-                _ = self.looks.tick() => self.look().await,
+                _ = self.checks.tick() => self.check_file().await,
             }
         }
     }
 
-    /// Looks whether the file is there, and makes it anew if that can be done.
-    async fn look(&mut self) {
+    /// Checks whether the file is there, and listens on a new one if not.
+    async fn check_file(&mut self) {
         let found = identity(&self.path);
         if found == Some(self.socket.file.identity) {
-            (self.stranger, self.told) = (None, None);
+            (self.other_file, self.last_warning) = (None, None);
             return;
         }
-        if found.is_some() && found != self.stranger {
-            self.stranger = found;
+        if found.is_some() && found != self.other_file {
+            self.other_file = found;
             return;
         }
         match bind(&self.path).await {
             Ok(socket) => {
                 let path = self.path.display();
                 tracing::warn!(%path, "somebody removed or replaced the socket's file: listening on a new one");
-                // The one before is dropped with its file, which is not this one: see `SocketFile`.
+                // Dropping the old socket does not remove the new file: see `SocketFile`.
                 self.socket = socket;
-                (self.stranger, self.told) = (None, None);
+                (self.other_file, self.last_warning) = (None, None);
             }
-            Err(error) => self.tell(&error),
+            Err(error) => self.warn(&error),
         }
     }
 
-    fn tell(&mut self, error: &SocketError) {
+    fn warn(&mut self, error: &SocketError) {
         let why = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
-        if self.told.as_ref() == Some(&why) {
+        if self.last_warning.as_ref() == Some(&why) {
             tracing::debug!(why, "still cannot listen on the socket's path");
         } else {
             tracing::warn!(
                 why,
                 "somebody removed or replaced the socket's file, and nobody can connect: retrying until the path is free"
             );
-            self.told = Some(why);
+            self.last_warning = Some(why);
         }
     }
 }
@@ -117,7 +116,7 @@ mod tests {
 
     impl Accepting {
         async fn on(path: &Path) -> Self {
-            let mut socket = KeptSocket::bind(path.to_owned()).await.unwrap();
+            let mut socket = PersistentSocket::bind(path.to_owned()).await.unwrap();
             Self(tokio::spawn(async move { while socket.accept().await.is_ok() {} }))
         }
 
@@ -134,9 +133,9 @@ mod tests {
         (folder, path)
     }
 
-    /// Lets a few looks pass.
-    async fn looks() {
-        tokio::time::sleep(5 * LOOK).await;
+    /// Lets a few checks pass.
+    async fn checks() {
+        tokio::time::sleep(5 * CHECK_PERIOD).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -145,11 +144,11 @@ mod tests {
         let _accepting = Accepting::on(&path).await;
         for _ in 0..3 {
             fs::remove_file(&path).unwrap();
-            tokio::time::sleep(2 * LOOK).await;
+            tokio::time::sleep(2 * CHECK_PERIOD).await;
             UnixStream::connect(&path).await.unwrap();
         }
         fs::remove_dir_all(folder.path().join("run")).unwrap();
-        looks().await;
+        checks().await;
         UnixStream::connect(&path).await.unwrap();
     }
 
@@ -158,7 +157,7 @@ mod tests {
         let (_folder, path) = folder();
         let accepting = Accepting::on(&path).await;
         let before = identity(&path);
-        looks().await;
+        checks().await;
         assert_eq!(identity(&path), before);
         accepting.end().await;
         assert!(!path.exists());
@@ -171,10 +170,10 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let second = Accepting::on(&path).await;
         let seconds = identity(&path);
-        looks().await;
+        checks().await;
         assert_eq!(identity(&path), seconds);
         second.end().await;
-        looks().await;
+        checks().await;
         UnixStream::connect(&path).await.unwrap();
         first.end().await;
         assert!(!path.exists(), "what was made anew is removed at the end");
@@ -186,7 +185,7 @@ mod tests {
         let first = Accepting::on(&path).await;
         fs::remove_file(&path).unwrap();
         let _second = Accepting::on(&path).await;
-        looks().await;
+        checks().await;
         first.end().await;
         UnixStream::connect(&path).await.unwrap();
     }
@@ -194,32 +193,32 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_socket_that_is_being_made_is_not_taken_for_a_dead_one() {
         let (_folder, path) = folder();
-        let mut kept = KeptSocket::bind(path.clone()).await.unwrap();
+        let mut kept = PersistentSocket::bind(path.clone()).await.unwrap();
         fs::remove_file(&path).unwrap();
         // Bound, and not listened on yet: it refuses connections, as a dead one does.
         drop(UnixListener::bind(&path).unwrap());
         let second = identity(&path);
-        kept.look().await;
+        kept.check_file().await;
         assert_eq!(identity(&path), second, "left alone at first");
-        kept.look().await;
+        kept.check_file().await;
         assert_eq!(identity(&path), Some(kept.socket.file.identity), "dead after all");
         UnixStream::connect(&path).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_no_socket_is_kept_and_told_once() {
+    async fn what_is_no_socket_is_kept_with_one_warning() {
         let (_folder, path) = folder();
-        let mut kept = KeptSocket::bind(path.clone()).await.unwrap();
+        let mut kept = PersistentSocket::bind(path.clone()).await.unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         for _ in 0..3 {
-            kept.look().await;
+            kept.check_file().await;
         }
-        assert!(kept.told.as_ref().is_some_and(|why| why.contains("is not a socket")), "{kept:?}");
+        assert!(kept.last_warning.as_ref().is_some_and(|why| why.contains("is not a socket")), "{kept:?}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
-        kept.look().await;
-        assert_eq!((identity(&path), &kept.told), (Some(kept.socket.file.identity), &None));
+        kept.check_file().await;
+        assert_eq!((identity(&path), &kept.last_warning), (Some(kept.socket.file.identity), &None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -227,28 +226,28 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let (folder, path) = folder();
         let set_mode = |mode| fs::set_permissions(folder.path().join("run"), fs::Permissions::from_mode(mode)).unwrap();
-        let mut kept = KeptSocket::bind(path.clone()).await.unwrap();
+        let mut kept = PersistentSocket::bind(path.clone()).await.unwrap();
         let before = kept.socket.file.identity;
         set_mode(0o777);
         fs::remove_file(&path).unwrap();
         for _ in 0..3 {
-            kept.look().await;
+            kept.check_file().await;
         }
-        assert!(kept.told.as_ref().is_some_and(|why| why.contains("lets everybody write")), "{kept:?}");
+        assert!(kept.last_warning.as_ref().is_some_and(|why| why.contains("lets everybody write")), "{kept:?}");
         assert_eq!((path.exists(), kept.socket.file.identity), (false, before));
         set_mode(0o755);
-        kept.look().await;
+        kept.check_file().await;
         UnixStream::connect(&path).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn connections_survive_their_sockets_file() {
         let (_folder, path) = folder();
-        let mut kept = KeptSocket::bind(path.clone()).await.unwrap();
+        let mut kept = PersistentSocket::bind(path.clone()).await.unwrap();
         let client = UnixStream::connect(&path).await.unwrap();
         let server = kept.accept().await.unwrap();
         fs::remove_file(&path).unwrap();
-        kept.look().await;
+        kept.check_file().await;
         server.writable().await.unwrap();
         assert_eq!(server.try_write(b"still here").unwrap(), 10);
         client.readable().await.unwrap();
