@@ -85,7 +85,7 @@ fn slim() -> Result<()> {
 }
 
 fn unit() -> Result<()> {
-    shell::run(shell::cargo().args(["test", "--locked", "--workspace"]))
+    shell::run(shell::cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
 }
 
 fn docs() -> Result<()> {

@@ -25,9 +25,7 @@ pub(super) trait Value: Clone + Send + Sync + 'static {
     /// What reads a flag.
     fn parser() -> ValueParser;
     /// The value of a flag that is given.
-    fn of_flag(matches: &ArgMatches, flag: &str) -> Option<Self> {
-        matches.get_one::<Self>(flag).cloned()
-    }
+    fn of_flag(matches: &ArgMatches, flag: &str) -> Option<Self>;
 }
 
 impl<T: Value> Value for Option<T> {
@@ -73,6 +71,10 @@ macro_rules! values {
 
             fn parser() -> ValueParser {
                 $parser.into()
+            }
+
+            fn of_flag(matches: &ArgMatches, flag: &str) -> Option<Self> {
+                matches.get_one::<Self>(flag).cloned()
             }
         }
     )+};
