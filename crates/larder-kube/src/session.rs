@@ -109,6 +109,8 @@ struct State {
     server: Arc<str>,
     /// Since when an attempt is under way.
     running: Option<Instant>,
+    /// What that attempt was asked for; nothing where it only looks whether files have changed.
+    doing: Wanted,
     /// No attempt that is asked for begins before.
     not_before: Instant,
     wanted: Wanted,
@@ -130,6 +132,16 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// What may mend that.
+    fn of(why: Why) -> Self {
+        Self { read: true, plugin: why == Why::Refused }
+    }
+
+    /// Whether it has all of the other.
+    fn covers(self, other: Self) -> bool {
+        self.and(other) == self
+    }
+
     fn and(self, other: Self) -> Self {
         Self { read: self.read || other.read, plugin: self.plugin || other.plugin }
     }
@@ -186,6 +198,7 @@ impl Sessions {
             session: None,
             server,
             running: None,
+            doing: Wanted::default(),
             not_before: Instant::now(),
             wanted: Wanted::default(),
             plugin,
@@ -238,13 +251,14 @@ impl Sessions {
         }
     }
 
-    /// The session that came after one that failed; none where there is none after at most one attempt, or where the last
-    /// one was too short ago.
+    /// The session that came after one that failed; none where there is none after at most one attempt that was asked for, or
+    /// where the last one was too short ago.
     ///
     /// Cancel safe.
     pub(crate) async fn newer(&self, used: &Session, why: Why, deadline: Instant) -> Option<Arc<Session>> {
         let newer = |state: &State| state.session.as_ref().filter(|session| session.id != used.id).cloned();
-        let seen = {
+        let mut ended = self.0.ended.subscribe();
+        let last = {
             let mut state = self.0.state.lock();
             if let Some(session) = newer(&state) {
                 return Some(session);
@@ -252,10 +266,20 @@ impl Sessions {
             if !self.want(&mut state, why) {
                 return None;
             }
-            *self.0.ended.borrow()
+            // An attempt that was not asked for this may end with what there was: the next one follows at once.
+            let in_vain = state.running.is_some() && !state.doing.covers(Wanted::of(why));
+            *ended.borrow_and_update() + 1 + u64::from(in_vain && Instant::now() >= state.not_before)
         };
-        timeout_at(deadline, self.attempt_after(seen)).await.ok()?;
-        newer(&self.0.state.lock())
+        let attempts = async {
+            while ended.changed().await.is_ok() {
+                let session = newer(&self.0.state.lock());
+                if session.is_some() || *ended.borrow() >= last {
+                    return session;
+                }
+            }
+            None
+        };
+        timeout_at(deadline, attempts).await.ok().flatten()
     }
 
     /// Says that a request failed, without waiting for what comes of it.
@@ -269,7 +293,7 @@ impl Sessions {
             return false;
         }
         self.0.troubled.store(true, Ordering::Relaxed);
-        state.wanted = state.wanted.and(Wanted { read: true, plugin: why == Why::Refused });
+        state.wanted = state.wanted.and(Wanted::of(why));
         self.0.wake.notify_one();
         state.running.is_some() || Instant::now() >= state.not_before
     }
@@ -389,7 +413,7 @@ impl Keeper {
             if Instant::now() >= due {
                 let mut state = shared.state.lock();
                 let wanted = wanted.and(std::mem::take(&mut state.wanted));
-                state.running = Some(Instant::now());
+                (state.running, state.doing) = (Some(Instant::now()), wanted);
                 return wanted;
             }
             tokio::select! {

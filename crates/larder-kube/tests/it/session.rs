@@ -402,6 +402,53 @@ fn callers_wait_for_a_token_that_is_not_read_until_their_own_deadlines() {
     });
 }
 
+/// Every ten seconds the configuration is read, and the plugin is not run for that.
+#[test]
+fn callers_that_meet_a_401_while_the_configuration_is_looked_at_succeed_with_what_the_plugin_gives_then() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let world = World::new();
+        let server = world.server(6443).await;
+        let print = |token: &str| {
+            let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+                "status": {"token": token}});
+            world.write("credential", &credential.to_string());
+        };
+        let (old, new) = (server.add_user(User::admin()), server.add_user(User::admin()));
+        print(&old);
+        let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "cat",
+            "args": [world.path("credential")], "interactiveMode": "Never"});
+        world.configure(6443, &server, &json!({"exec": exec}));
+        let client = world.client().await;
+        read(&client, "tls").await.unwrap();
+
+        // The only thread that reads files is held while a look is under way.
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        tokio::task::spawn_blocking(move || held.recv());
+        let looks = client.stats().configuration_reads;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        tokio::time::resume();
+        crate::server::until(|| client.stats().configuration_reads > looks).await;
+        server.expire_token(&old);
+        print(&new);
+        server.clear_requests();
+        let callers: Vec<_> = (0..20)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { read(&client, "tls").await })
+            })
+            .collect();
+        crate::server::until(|| server.requests().iter().filter(|request| request.status == Some(401)).count() == 20)
+            .await;
+        release.send(()).unwrap();
+        for caller in callers {
+            within(caller).await.unwrap().unwrap();
+        }
+        assert_eq!(client.stats().plugin_runs, 2);
+    });
+}
+
 /// Both before there are any credentials and after a 401: a plugin prints what a pipe brings.
 #[tokio::test]
 async fn a_plugin_is_run_once_for_all_who_wait() {
