@@ -159,7 +159,7 @@ pub enum KubeError {
         "{target}: its watch at {server} has ended, and has not been opened again within {after:?}; larder goes on trying"
     )]
     Unwatched {
-        /// What was watched.
+        /// The watched object or list.
         target: Target,
         /// The server.
         server: Arc<str>,

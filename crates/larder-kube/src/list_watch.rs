@@ -59,7 +59,7 @@
 //!
 //! # Locks
 //!
-//! One over the watches of a kind that their connections confirm, held while their sinks are told; a sink's locks come after
+//! One over the list-watches of a kind that are current, held while their sinks are told; a sink's locks come after
 //! it.
 
 use crate::backoff::Backoff;
@@ -243,7 +243,7 @@ pub(crate) struct ListWatch<S> {
     pub(crate) shared: Arc<Shared<S>>,
     selection: Selection,
     pub(crate) sink: S,
-    /// While what was told is current and no watch is open: makes it stale in time.
+    /// Set while the sink is current and no watch is open: marks the sink as stale in time.
     unwatched: Option<Member<S>>,
     at: Position,
     backoff: Backoff,

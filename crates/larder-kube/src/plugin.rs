@@ -51,7 +51,7 @@ pub(crate) struct Plugin {
     env: Vec<(String, Zeroizing<String>)>,
     api_version: String,
     install_hint: Option<String>,
-    /// What it is told in `KUBERNETES_EXEC_INFO`.
+    /// The value of `KUBERNETES_EXEC_INFO` for the plugin.
     info: String,
 }
 
@@ -95,7 +95,7 @@ impl Plugin {
         })
     }
 
-    /// What it is told in `KUBERNETES_EXEC_INFO`.
+    /// The value of `KUBERNETES_EXEC_INFO` for the plugin.
     pub(crate) fn info(&self) -> serde_json::Value {
         serde_json::from_str(&self.info).unwrap_or_default()
     }
@@ -159,7 +159,7 @@ impl Plugin {
         let mut output = Zeroizing::new(Vec::with_capacity(16 << 10));
         {
             let mut limited = stdout.take(OUTPUT + 1);
-            // What was read stays in the buffer where this is dropped.
+            // If this future is dropped, the buffer keeps the output that it has read.
             let read = async {
                 while limited.read_buf(&mut *output).await? > 0 {}
                 io::Result::Ok(())
@@ -176,7 +176,7 @@ impl Plugin {
                 }
             };
             if has_ended {
-                // Its children may hold the output open, and those that have left the group go on.
+                // Child processes may hold the output open. Those that have left the process group are not killed.
                 drop(group);
                 if let Ok(read) = tokio::time::timeout(GRACE, read).await {
                     read?;

@@ -109,7 +109,7 @@ struct State {
     server: Arc<str>,
     /// Since when an attempt is under way.
     running: Option<Instant>,
-    /// What that attempt was asked for; nothing where it only looks whether files have changed.
+    /// The request that this attempt serves; empty if the attempt only looks whether files have changed.
     doing: Wanted,
     /// No attempt that is asked for begins before.
     not_before: Instant,
@@ -132,12 +132,12 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// What may mend that.
+    /// The attempt that can fix a failure of this kind.
     fn of(why: Why) -> Self {
         Self { read: true, plugin: why == Why::Refused }
     }
 
-    /// Whether it has all of the other.
+    /// Whether this attempt does everything that `other` asks for.
     fn covers(self, other: Self) -> bool {
         self.and(other) == self
     }
@@ -251,8 +251,8 @@ impl Sessions {
         }
     }
 
-    /// The session that came after one that failed; none where there is none after at most one attempt that was asked for, or
-    /// where the last one was too short ago.
+    /// Returns a session newer than the failed one. Asks for an attempt and waits for its end; returns `None` if the attempt made
+    /// no newer session, or if the last attempt was too short ago to begin another.
     ///
     /// Cancel safe.
     pub(crate) async fn newer(&self, used: &Session, why: Why, deadline: Instant) -> Option<Arc<Session>> {
@@ -266,7 +266,7 @@ impl Sessions {
             if !self.want(&mut state, why) {
                 return None;
             }
-            // An attempt that was not asked for this may end with what there was: the next one follows at once.
+            // The attempt under way may not run the plugin and so end without a change. The next attempt follows at once.
             let in_vain = state.running.is_some() && !state.doing.covers(Wanted::of(why));
             *ended.borrow_and_update() + 1 + u64::from(in_vain && Instant::now() >= state.not_before)
         };

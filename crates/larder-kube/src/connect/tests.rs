@@ -1,4 +1,4 @@
-//! What a plugin is told, and the service account of a pod, whose files the kubelet replaces.
+//! The cluster information for a plugin, and the service account of a pod, whose files the kubelet replaces.
 
 use super::*;
 use crate::connector::{ByteStream, Connecting};
@@ -154,7 +154,7 @@ async fn another_token_of_the_service_account_is_used_before_the_old_one_is_refu
     assert_eq!(client.stats().connections_opened, 1, "the connection stays");
 }
 
-/// Each value was compared with what client-go's exec plugin is told by the same kubeconfig.
+/// Each expected value is the one that client-go passes to an exec plugin for the same kubeconfig.
 #[test]
 fn a_plugin_is_told_all_that_the_kubeconfig_says_of_the_cluster() {
     let certificate = rcgen::generate_simple_self_signed(vec!["server.example".to_owned()]).unwrap().cert.pem();

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a kubeconfig means to larder, secrets and all, to compare it with what it means to client-go. As at a start, all that the
-/// kubeconfig names is read and TLS is set up; nothing is connected to, and no plugin is run.
+/// The meaning of a kubeconfig to larder, secrets included, for a comparison with client-go. As a start does, this reads all files
+/// that the kubeconfig names and sets up TLS. It connects to nothing and runs no plugin.
 ///
 /// # Errors
 ///

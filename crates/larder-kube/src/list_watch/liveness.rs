@@ -30,7 +30,7 @@ struct Quiet<S> {
     silent: bool,
 }
 
-/// What says that it is current.
+/// The proof that a list-watch is current.
 enum By {
     /// The connection of an open watch.
     Connection {
@@ -38,7 +38,7 @@ enum By {
         /// When its connection was last heard, as far as the sink has been told.
         told: Duration,
     },
-    /// Nothing since then: its watch has ended.
+    /// There has been no proof since then: the watch has ended.
     Nothing { since: Instant },
 }
 
@@ -60,7 +60,7 @@ impl<S: Sink> QuietWatches<S> {
         self.insert(sink, target, By::Connection { liveness, told })
     }
 
-    /// What was told is current as of now, and no watch is open.
+    /// The list-watch is current as of now, and has no open watch. It becomes stale unless the member is dropped in time.
     pub(super) fn unwatched(&self, sink: &S, target: Target) -> Member<S> {
         self.insert(sink, target, By::Nothing { since: Instant::now() })
     }
