@@ -55,6 +55,8 @@ mod source;
 mod strategy;
 mod tasks;
 
+use larder_clock::{MachineClocks, MonotonicClock, Timestamp};
+
 pub use answer::Answer;
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use error::{ReadError, StartError};
@@ -70,6 +72,6 @@ pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};
 
 /// The wall time of a timestamp; `None` where a calendar cannot hold it.
-fn wall_time(clock: &larder_clock::MonotonicClock, at: larder_clock::Timestamp) -> Option<jiff::Timestamp> {
+fn wall_time(clock: &MonotonicClock<impl MachineClocks>, at: Timestamp) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_nanosecond(clock.wall_time(at)).ok()
 }

@@ -10,7 +10,7 @@ use crate::runtime::{PodStatusRead, RuntimeSide, WaitError, Wanted};
 use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::Strategy;
 use crate::tasks::Tasks;
-use larder_clock::{Clock as _, MonotonicClock, Timestamp};
+use larder_clock::{Clock, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
 use larder_kube::{KubeClient, KubeReflect, NodeCheck, NodeSource, PodSource};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, Source};
@@ -49,16 +49,34 @@ enum From {
 }
 
 /// One node's larder.
-pub struct Node {
+///
+/// `M` is the machine whose clocks it goes by. It is a parameter, so that a test can put a machine to sleep and a read calls
+/// no clock through a pointer.
+///
+/// ```
+/// use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let manifests = tempfile::tempdir().unwrap();
+/// let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
+/// config.runtime = RuntimeEndpoint::None;
+/// let node = Node::start(config, CancellationToken::new()).await.unwrap();
+/// node.settled().await;
+/// assert!(node.list_pods().unwrap().items.is_empty());
+/// node.stop().await;
+/// # });
+/// ```
+pub struct Node<M: MachineClocks = ThisMachine> {
     name: Arc<str>,
-    clock: MonotonicClock,
+    clock: MonotonicClock<M>,
     started_at: Timestamp,
     from: From,
     pods: SourceReader<Pod>,
     own: SourceReader<larder_resource::Node>,
-    caches: Arc<Caches>,
-    registrar: Arc<Registrar>,
-    runtime: Option<Arc<RuntimeSide>>,
+    caches: Arc<Caches<M>>,
+    registrar: Arc<Registrar<M>>,
+    runtime: Option<Arc<RuntimeSide<M>>>,
     metrics: Metrics,
     /// What the API server said against the node's name or the credentials when it was asked at the start.
     objection: Arc<OnceLock<String>>,
@@ -91,8 +109,26 @@ impl Node {
     ///
     /// Dropped before it has answered, it leaves nothing running.
     pub async fn start(config: Config, token: CancellationToken) -> Result<Arc<Self>, StartError> {
+        Self::start_with_clock(config, MonotonicClock::new(), token).await
+    }
+}
+
+impl<M: MachineClocks> Node<M> {
+    /// As [`start`](Node::start), by the clock of a machine that need not be this one.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Node::start).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`start`](Node::start).
+    pub async fn start_with_clock(
+        config: Config,
+        clock: MonotonicClock<M>,
+        token: CancellationToken,
+    ) -> Result<Arc<Self>, StartError> {
         config.validate()?;
-        let clock = MonotonicClock::new();
         let tasks = Tasks::new(token.child_token());
         let metrics = Metrics::new();
         let runtime = runtime_side(&config, clock, &metrics)?.map(Arc::new);
@@ -120,7 +156,8 @@ impl Node {
                 metrics: Arc::new(metrics.of(kind)),
             })
         };
-        let caches: Arc<Caches> = Arc::new(sources.objects.map(|kind, (fetch, reflect)| cache(kind, fetch, reflect)));
+        let caches: Arc<Caches<M>> =
+            Arc::new(sources.objects.map(|kind, (fetch, reflect)| cache(kind, fetch, reflect)));
         let registrar =
             Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
         let node = Self {
@@ -486,7 +523,7 @@ impl Node {
         self.pods.get_by_runtime_uid(uid)
     }
 
-    fn runtime(&self) -> Result<&RuntimeSide, ReadError> {
+    fn runtime(&self) -> Result<&RuntimeSide<M>, ReadError> {
         self.runtime.as_deref().ok_or_else(|| ReadError::NotServed {
             what: "containers".to_owned(),
             why: "this larder runs without a container runtime (--runtime-endpoint none)",
@@ -508,13 +545,13 @@ impl Node {
     }
 }
 
-impl fmt::Debug for Node {
+impl<M: MachineClocks> fmt::Debug for Node<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-fn not_relisted(runtime: &RuntimeSide, what: String) -> ReadError {
+fn not_relisted(runtime: &RuntimeSide<impl MachineClocks>, what: String) -> ReadError {
     let why = runtime.failure().map_or_else(
         || "the container runtime is being listed for the first time".to_owned(),
         |error| error.to_string(),
@@ -539,7 +576,7 @@ enum RunSources {
 }
 
 impl Sources {
-    async fn open(config: &Config, clock: MonotonicClock) -> Result<Self, StartError> {
+    async fn open(config: &Config, clock: impl Clock + Copy) -> Result<Self, StartError> {
         let kube = |error| StartError::Kube(Arc::new(error));
         let client = match &config.cluster {
             Cluster::Kubeconfig { path, context } => {
@@ -565,7 +602,7 @@ impl Sources {
         })
     }
 
-    fn manifests(folder: &Path, config: &Config, clock: MonotonicClock) -> Result<Self, StartError> {
+    fn manifests(folder: &Path, config: &Config, clock: impl Clock + Copy) -> Result<Self, StartError> {
         let manifests = ManifestSource::new(folder, &config.node_name, clock, ManifestOptions::default())
             .map_err(StartError::Manifests)?;
         let reader = manifests.reader();
@@ -588,7 +625,11 @@ impl Sources {
     }
 }
 
-fn runtime_side(config: &Config, clock: MonotonicClock, metrics: &Metrics) -> Result<Option<RuntimeSide>, StartError> {
+fn runtime_side<M: MachineClocks>(
+    config: &Config,
+    clock: MonotonicClock<M>,
+    metrics: &Metrics,
+) -> Result<Option<RuntimeSide<M>>, StartError> {
     let parse =
         |text: &String| larder_cri::parse_endpoint(text).map_err(|error| StartError::Runtime(error.to_string()));
     let wanted = match &config.runtime {

@@ -11,7 +11,7 @@
 use crate::objects::ObjectCache;
 use crate::source::{ObjectReflectors, ObjectSource};
 use futures_util::FutureExt as _;
-use larder_clock::MonotonicClock;
+use larder_clock::{MachineClocks, MonotonicClock, ThisMachine};
 use larder_objects::PodIdentity;
 use larder_resource::{Change, PerKind, Pod, SourceReader};
 use parking_lot::Mutex;
@@ -21,15 +21,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The cache of a kind.
-pub(crate) type Cache = ObjectCache<ObjectSource, ObjectReflectors, MonotonicClock>;
+pub(crate) type Cache<M = ThisMachine> = ObjectCache<ObjectSource, ObjectReflectors, MonotonicClock<M>>;
 
 /// The cache of each kind.
-pub(crate) type Caches = PerKind<Cache>;
+pub(crate) type Caches<M = ThisMachine> = PerKind<Cache<M>>;
 
 /// Follows the pods.
-pub(crate) struct Registrar {
+pub(crate) struct Registrar<M: MachineClocks = ThisMachine> {
     pods: SourceReader<Pod>,
-    caches: Arc<Caches>,
+    caches: Arc<Caches<M>>,
     /// Whether a pod that has ended lets go of its objects.
     release_ended: bool,
     /// How many changes of the pods have been carried out; reads that wait for a registration watch it.
@@ -42,8 +42,8 @@ fn identity(pod: &Pod) -> PodIdentity<'_> {
     PodIdentity { namespace: pod.namespace(), name: pod.name(), uid: pod.uid() }
 }
 
-impl Registrar {
-    pub(crate) fn new(pods: SourceReader<Pod>, caches: Arc<Caches>, release_ended: bool) -> Self {
+impl<M: MachineClocks> Registrar<M> {
+    pub(crate) fn new(pods: SourceReader<Pod>, caches: Arc<Caches<M>>, release_ended: bool) -> Self {
         Self { pods, caches, release_ended, done: watch::Sender::new(0), unreadable: Mutex::default() }
     }
 

@@ -11,7 +11,7 @@
 
 use crate::metrics::{Observers, RuntimeMetrics};
 use crate::report::{ContainerCounts, SourceReport, SourceState};
-use larder_clock::{Clock as _, MonotonicClock, Timestamp};
+use larder_clock::{Clock as _, MachineClocks, MonotonicClock, Timestamp};
 use larder_cri::{CriOptions, Endpoint};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use larder_pleg::{
@@ -91,28 +91,28 @@ pub(crate) enum Wanted {
 }
 
 /// The container runtime, relisted.
-pub(crate) struct RuntimeSide {
-    clock: MonotonicClock,
+pub(crate) struct RuntimeSide<M: MachineClocks> {
+    clock: MonotonicClock<M>,
     late: Arc<LateRuntime>,
-    pleg: Pleg<LateRuntime, MonotonicClock>,
+    pleg: Pleg<LateRuntime, MonotonicClock<M>>,
     reader: PodStatusReader<PodStatus, RuntimeError>,
     relist_period: Duration,
     /// Whether the runtime's events are followed.
     events: bool,
     metrics: Arc<RuntimeMetrics>,
-    attempts: Arc<Attempts>,
+    attempts: Arc<Attempts<M>>,
     /// Waits for a change that are open; those for something newer are counted by the cache. A plain count: relaxed.
     waits_for_change: AtomicUsize,
 }
 
 /// Notes when the last attempt to list all pods ended, with or without success, and passes every measurement on.
-struct Attempts {
-    clock: MonotonicClock,
+struct Attempts<M> {
+    clock: MonotonicClock<M>,
     ended_at: Mutex<Option<Timestamp>>,
     next: Observers,
 }
 
-impl PlegObserver for Attempts {
+impl<M: MachineClocks> PlegObserver for Attempts<M> {
     fn relist_duration(&self, duration: Duration) {
         *self.ended_at.lock() = Some(self.clock.now());
         self.next.relist_duration(duration);
@@ -151,7 +151,7 @@ impl Drop for OpenWait<'_> {
     }
 }
 
-impl RuntimeSide {
+impl<M: MachineClocks> RuntimeSide<M> {
     /// Nothing is connected before [`run`](Self::run).
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl RuntimeSide {
         options: PlegOptions,
         events: bool,
         cri: CriOptions,
-        clock: MonotonicClock,
+        clock: MonotonicClock<M>,
         observer: Arc<dyn PlegObserver>,
     ) -> Result<Self, String> {
         let metrics = Arc::new(RuntimeMetrics::new(clock));

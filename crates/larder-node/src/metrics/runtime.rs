@@ -1,7 +1,7 @@
 //! What is measured of the container runtime and the PLEG, named as the kubelet names it where it means the same.
 
 use super::seconds_histogram;
-use larder_clock::{Clock as _, MonotonicClock};
+use larder_clock::{Clock as _, MachineClocks, MonotonicClock};
 use larder_cri::CriObserver;
 use larder_pleg::{ContainerEvent, PlegObserver};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -38,10 +38,10 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
-/// The metrics of the runtime's side; clones share them.
-#[derive(Clone, Debug)]
+/// The metrics of the runtime's side.
 pub(crate) struct RuntimeMetrics {
-    clock: MonotonicClock,
+    /// How long ago a wall time was, in nanoseconds since the Unix epoch.
+    age_of: Box<dyn Fn(i128) -> Duration + Send + Sync>,
     event_latency: Histogram,
     event_answered: Histogram,
     events: Family<KindLabel, Counter>,
@@ -50,9 +50,9 @@ pub(crate) struct RuntimeMetrics {
 }
 
 impl RuntimeMetrics {
-    pub(crate) fn new(clock: MonotonicClock) -> Self {
+    pub(crate) fn new(clock: MonotonicClock<impl MachineClocks>) -> Self {
         Self {
-            clock,
+            age_of: Box::new(move |wall| clock.now().saturating_duration_since(clock.from_wall_time(wall))),
             event_latency: seconds_histogram(),
             event_answered: fine_histogram(),
             events: Family::default(),
@@ -102,8 +102,7 @@ impl RuntimeMetrics {
     pub(crate) fn runtime_event(&self, event: &ContainerEvent) {
         self.events.get_or_create(&KindLabel { kind: event.kind.as_str() }).inc();
         if event.created_at > 0 {
-            let happened = self.clock.from_wall_time(event.created_at.into());
-            self.event_latency.observe(self.clock.now().saturating_duration_since(happened).as_secs_f64());
+            self.event_latency.observe((self.age_of)(event.created_at.into()).as_secs_f64());
         }
     }
 }

@@ -6,11 +6,12 @@ use crate::registrar::Cache;
 use crate::report::{
     ApiServerReport, Check, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport, SourceState,
 };
+use larder_clock::MachineClocks;
 use larder_objects::{Kept, ObjectState, ObjectStatus};
 use larder_resource::source::Held;
 use larder_resource::{ObjectKind, PerKind, SourceReader};
 
-impl Node {
+impl<M: MachineClocks> Node<M> {
     /// How this larder is doing. Nothing is asked of any source for it.
     pub fn report(&self) -> Report {
         // An answer about the pods shows that their source is there for the rest, too.
@@ -45,7 +46,7 @@ impl Node {
         Report { objects: Some(objects), ..self.report() }
     }
 
-    fn object_report(&self, kind: ObjectKind, cache: &Cache, object: &ObjectStatus) -> ObjectReport {
+    fn object_report(&self, kind: ObjectKind, cache: &Cache<M>, object: &ObjectStatus) -> ObjectReport {
         let age = object.state.freshness().map(|freshness| freshness.age(self.now()).as_secs_f64());
         ObjectReport {
             kind: kind.resource().to_owned(),
@@ -193,7 +194,7 @@ impl Node {
     }
 
     fn counts(&self) -> Counts {
-        let count = |cache: &Cache| {
+        let count = |cache: &Cache<M>| {
             let mut counts = ObjectCounts::default();
             for object in cache.snapshot() {
                 counts.referenced += 1;
@@ -286,7 +287,7 @@ enum Known {
 }
 
 impl Known {
-    fn of(cache: &Cache, object: &ObjectStatus) -> Self {
+    fn of(cache: &Cache<impl MachineClocks>, object: &ObjectStatus) -> Self {
         match object.state {
             ObjectState::Present(freshness) if freshness.is_fresh() => Self::Fresh,
             ObjectState::Present(_) if cache.log().failure(&object.key).is_some() => Self::Stale,

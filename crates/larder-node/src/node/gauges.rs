@@ -3,6 +3,7 @@
 use super::describe::number;
 use super::{From, Node};
 use crate::report::{Keeping, Report, SourceState};
+use larder_clock::MachineClocks;
 use larder_kube::KubeStats;
 use larder_pleg::PlegStats;
 use larder_resource::ObjectKind;
@@ -15,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-impl Node {
+impl<M: MachineClocks> Node<M> {
     /// Adds what this node's larder counts and measures to a registry of metrics.
     pub fn register_metrics(self: &Arc<Self>, registry: &mut Registry) {
         self.metrics.register(registry);
@@ -27,15 +28,15 @@ impl Node {
 }
 
 /// Weak, so that a registry does not keep a node alive.
-struct Gauges(Weak<Node>);
+struct Gauges<M: MachineClocks>(Weak<Node<M>>);
 
-impl fmt::Debug for Gauges {
+impl<M: MachineClocks> fmt::Debug for Gauges<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Gauges")
     }
 }
 
-impl Collector for Gauges {
+impl<M: MachineClocks> Collector for Gauges<M> {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(node) = self.0.upgrade() else { return Ok(()) };
         let mut out = Out(encoder);
@@ -121,7 +122,7 @@ fn held(out: &mut Out<'_>, report: &Report) -> fmt::Result {
 }
 
 /// How objects are kept, by kind.
-fn objects(out: &mut Out<'_>, node: &Node, report: &Report) -> fmt::Result {
+fn objects(out: &mut Out<'_>, node: &Node<impl MachineClocks>, report: &Report) -> fmt::Result {
     let of = |kind: &str| vec![("kind", kind.to_owned())];
     let kept = report.keeping.iter().flat_map(|keeping| {
         [
