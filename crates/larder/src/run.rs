@@ -95,7 +95,7 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
     let starting = start(config, serve, token.clone());
     let running = tokio::select! {
         running = starting => running?,
-        _ = signals.any() => return Ok(ExitCode::SUCCESS),
+        signal = signals.any() => return Ok(signal.exit_code()),
     };
     let ended = tokio::select! {
         signal = signals.any() => Some(signal),
@@ -108,9 +108,9 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
         let _ = output::print(running.greeting().as_bytes());
         signals.any().await
     };
-    tracing::info!(signal, "stopping");
+    tracing::info!(signal = signal.name(), "stopping");
     running.stop().await;
-    Ok(ExitCode::SUCCESS)
+    Ok(signal.exit_code())
 }
 
 /// A daemon that runs in this process.
