@@ -10,8 +10,9 @@
 
 use crate::activity::Activity;
 use std::sync::Arc;
+use tokio::time::Instant;
 
-/// The connections of one listener, owned by the task that accepts them.
+/// The connections of one kind of client.
 #[derive(Debug)]
 pub(crate) struct Admission {
     most: usize,
@@ -42,13 +43,23 @@ impl Admission {
         }
         let is_full = self.open.len() >= self.most;
         if is_full {
-            let waiting = self.open.iter().enumerate().filter_map(|(at, one)| Some((one.waiting_since()?, at)));
-            let Some((_, at)) = waiting.min() else { return Admitted::No };
-            self.open.swap_remove(at).evicted.cancel();
+            let Some((_, at)) = self.longest_waiting() else { return Admitted::No };
+            self.evict(at);
         }
         let activity = Activity::new();
         self.open.push(Arc::clone(&activity));
         if is_full { Admitted::InPlaceOfAnother(activity) } else { Admitted::Free(activity) }
+    }
+
+    /// Since when larder has waited longest for a client, and for [`evict`](Self::evict) the place of its connection.
+    pub(crate) fn longest_waiting(&mut self) -> Option<(Instant, usize)> {
+        self.open.retain(|activity| Arc::strong_count(activity) > 1);
+        self.open.iter().enumerate().filter_map(|(at, one)| Some((one.waiting_since()?, at))).min()
+    }
+
+    /// Closes the connection at that place.
+    pub(crate) fn evict(&mut self, at: usize) {
+        self.open.swap_remove(at).evicted.cancel();
     }
 }
 

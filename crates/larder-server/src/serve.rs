@@ -4,6 +4,8 @@
 //!
 //! - A client that sends nothing, sends garbage, or does not read its answer loses its connection after the time in [`Limits`], or as
 //!   soon as [another client needs the room](crate::admission).
+//! - While the process or the machine can open no more files, larder closes the connection that has waited longest for its client,
+//!   whatever its listener, and accepts the new one.
 //! - If somebody removes the socket's file, larder creates a new one.
 //! - When the token is cancelled, larder accepts no new connection, answers requests in flight within the drain timeout, ends newer-than
 //!   waits at once, drops half-sent requests, and removes the socket's file.
@@ -19,19 +21,25 @@ use crate::metrics::Listener;
 use crate::socket::{self, PersistentSocket, SocketError};
 use axum::Router;
 use larder_node::Node;
+use parking_lot::Mutex;
+use rustix::io::Errno;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The pause after a connection could not be accepted, for example because the process has too many open files.
+/// The pause after a connection could not be accepted, and none was evicted for it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The pause in which an evicted connection closes its file.
+const EVICT_PAUSE: Duration = Duration::from_millis(5);
+/// An outage is over when every connection could be accepted for this long. The next failure is logged again.
+const OUTAGE_END: Duration = Duration::from_mins(1);
 
 /// The answer to a connection for which there is no room. larder has read nothing from it.
 fn turned_away() -> Vec<u8> {
@@ -146,7 +154,12 @@ impl Server {
             token: self.token.clone(),
             tracker: TaskTracker::new(),
             app: Arc::clone(&self.app),
-            is_refused: AtomicBool::new(false),
+            open: Mutex::new(Open {
+                own: Admission::new(self.limits.connections),
+                foreign: Admission::new(self.limits.foreign_connections),
+                metrics: Admission::new(self.limits.metrics_connections),
+                last_failure: None,
+            }),
         };
         tokio::join!(
             connections.take_local(&mut self.socket, app::local(&self.app)),
@@ -170,14 +183,56 @@ struct Connections {
     token: CancellationToken,
     tracker: TaskTracker,
     app: Arc<App>,
-    /// Whether the last accept failed, and that was logged. Relaxed: only the log depends on it.
-    is_refused: AtomicBool,
+    open: Mutex<Open>,
+}
+
+/// The open connections by kind of client. They share one lock, because they share the files of the process.
+struct Open {
+    own: Admission,
+    foreign: Admission,
+    metrics: Admission,
+    /// When a connection could last not be accepted.
+    last_failure: Option<Instant>,
+}
+
+impl Open {
+    /// Closes the connection that has waited longest for its client, and returns its listener.
+    fn evict(&mut self) -> Option<Listener> {
+        let kinds = [
+            (Listener::Socket, &mut self.own),
+            (Listener::Socket, &mut self.foreign),
+            (Listener::Metrics, &mut self.metrics),
+        ];
+        let waiting = kinds.into_iter().filter_map(|(listener, kind)| Some((kind.longest_waiting()?, listener, kind)));
+        let ((_, at), listener, kind) = waiting.min_by_key(|((since, _), ..)| *since)?;
+        kind.evict(at);
+        Some(listener)
+    }
+
+    /// Notes that a connection could not be accepted. Returns whether an outage begins.
+    fn note_failure(&mut self) -> bool {
+        let last = self.last_failure.replace(Instant::now());
+        last.is_none_or(|last| last.elapsed() >= OUTAGE_END)
+    }
+}
+
+/// What to do about a connection that cannot be accepted.
+fn remedy(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => {
+            "larder has as many open files as it may have; raise the limit of open files (LimitNOFILE= of systemd, \
+             ulimit -n), or lower limits.connections. Idle connections are closed meanwhile"
+        }
+        Some(Errno::NFILE) => {
+            "the machine has as many open files as it may have; find the process that opens them, or raise fs.file-max. \
+             Idle connections are closed meanwhile"
+        }
+        _ => "larder retries until it can",
+    }
 }
 
 impl Connections {
     async fn take_local(&self, socket: &mut PersistentSocket, router: Router) {
-        let mut own = Admission::new(self.limits.connections);
-        let mut foreign = Admission::new(self.limits.foreign_connections);
         let refused = &self.app.metrics.refused;
         let own_http2 = Http2::new(self.limits.http2_streams, self.limits.http2_requests, refused);
         // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
@@ -203,10 +258,10 @@ impl Connections {
             if !caller.may_read() {
                 self.app.metrics.foreign.inc();
             }
-            let (admission, http2) =
-                if caller.may_read() { (&mut own, &own_http2) } else { (&mut foreign, &foreign_http2) };
+            let http2 = if caller.may_read() { &own_http2 } else { &foreign_http2 };
             let client = Client { caller, http2: Some(http2.clone()), ..client.clone() };
-            match self.admit(admission, Listener::Socket) {
+            let kind = |open: &mut Open| if caller.may_read() { open.own.admit() } else { open.foreign.admit() };
+            match self.admit(kind, Listener::Socket) {
                 Some(activity) => self.serve(stream, Listener::Socket, client, activity),
                 // Written only as far as that is possible without waiting. The client finds the connection closed in any case.
                 None => drop(stream.try_write(&turned_away())),
@@ -216,7 +271,6 @@ impl Connections {
 
     async fn take_metrics(&self, listener: Option<&TcpListener>, router: Router) {
         let Some(listener) = listener else { return };
-        let mut admission = Admission::new(self.limits.metrics_connections);
         let client = Client {
             router,
             head_timeout: self.limits.metrics_head_timeout,
@@ -228,7 +282,7 @@ impl Connections {
         };
         while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
             let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
-            match self.admit(&mut admission, Listener::Metrics) {
+            match self.admit(|open| open.metrics.admit(), Listener::Metrics) {
                 Some(activity) => self.serve(stream, Listener::Metrics, client.clone(), activity),
                 None => drop(stream.try_write(&turned_away())),
             }
@@ -236,8 +290,9 @@ impl Connections {
     }
 
     /// Finds or makes room for one more connection, and counts the evicted or refused ones.
-    fn admit(&self, admission: &mut Admission, listener: Listener) -> Option<Arc<Activity>> {
-        match admission.admit() {
+    fn admit(&self, admit: impl FnOnce(&mut Open) -> Admitted, listener: Listener) -> Option<Arc<Activity>> {
+        let admitted = admit(&mut self.open.lock());
+        match admitted {
             Admitted::Free(activity) => Some(activity),
             Admitted::InPlaceOfAnother(activity) => {
                 self.app.metrics.evicted(listener);
@@ -251,19 +306,24 @@ impl Connections {
     }
 
     async fn accepted<S>(&self, accepted: io::Result<S>) -> Option<S> {
-        match accepted {
-            Ok(stream) => {
-                self.is_refused.store(false, Ordering::Relaxed);
-                Some(stream)
-            }
-            Err(error) => {
-                if !self.is_refused.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, "cannot accept connections: retrying until it works");
-                }
-                self.token.run_until_cancelled(tokio::time::sleep(ACCEPT_PAUSE)).await;
-                None
-            }
+        let error = match accepted {
+            Ok(stream) => return Some(stream),
+            Err(error) => error,
+        };
+        let is_out_of_files = matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE));
+        let (is_new, evicted) = {
+            let mut open = self.open.lock();
+            (open.note_failure(), if is_out_of_files { open.evict() } else { None })
+        };
+        if is_new {
+            tracing::warn!(%error, "cannot accept a connection: {}", remedy(&error));
         }
+        if let Some(listener) = evicted {
+            self.app.metrics.evicted(listener);
+        }
+        let pause = if evicted.is_some() { EVICT_PAUSE } else { ACCEPT_PAUSE };
+        self.token.run_until_cancelled(tokio::time::sleep(pause)).await;
+        None
     }
 
     fn serve<S>(&self, stream: S, listener: Listener, client: Client, activity: Arc<Activity>)

@@ -1,5 +1,6 @@
 //! `larder run`: the daemon.
 
+mod open_files;
 mod settings;
 mod sleep;
 
@@ -129,6 +130,7 @@ pub(crate) struct Running {
 ///
 /// To be called within a tokio runtime.
 pub(crate) async fn start(config: Config, serve: ServeOptions, token: CancellationToken) -> anyhow::Result<Running> {
+    open_files::raise_limit(&config, &serve);
     let socket = serve.socket.clone();
     let sleep = SleepTimer::start().context("cannot create a timer that counts the time this machine sleeps")?;
     let node = Node::start(config, token.clone()).await?;

@@ -188,3 +188,45 @@ async fn clients_that_go_away_leave_nothing_behind() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn with_few_open_files_idle_clients_make_room_and_one_warning_says_what_to_do() {
+    // No time limit ends any of these clients within the test.
+    let folder = folder_with(&[("../settings.yaml", "limits: {headTimeout: 1h, metricsHeadTimeout: 1h}")]);
+    let arguments = ["--manifests", "manifests", "--config", "settings.yaml", "--runtime-endpoint", "none"];
+    let daemon = Daemon::spawn_with_limits("ulimit -n 48", folder, &arguments);
+    daemon.ready().await;
+    let address = daemon.metrics_address().await;
+    let (mut local, mut remote) = (Vec::new(), Vec::new());
+    for n in 0..100 {
+        local.push(UnixStream::connect(daemon.socket()).await.unwrap());
+        if n % 10 == 0 {
+            let began = Instant::now();
+            assert_eq!(daemon.get("/livez").await.code, 200);
+            // The clients of one listener make room for those of the other.
+            let stream = TcpStream::connect(&address).await.unwrap();
+            let answer = tokio::time::timeout(LIMIT, request(stream, "GET", "/livez", "*/*")).await;
+            assert_eq!(answer.expect("it is answered").expect("it is answered").code, 200, "beside {n}");
+            assert!(began.elapsed() < Duration::from_secs(10), "{:?} beside {n}", began.elapsed());
+            remote.push(TcpStream::connect(&address).await.unwrap());
+        }
+    }
+    let metrics = daemon.get("/metrics").await.text;
+    assert!(count(&metrics, "larder_http_connections_evicted_total{listener=\"socket\"}") >= 50, "{metrics}");
+    daemon.logged("LimitNOFILE=").await;
+    let log = daemon.log();
+    assert_eq!(log.matches("cannot accept a connection").count(), 1, "{log}");
+    let warned = log.lines().find(|line| line.contains("below what the settings may need")).expect(&log);
+    assert!(warned.contains("limit=48") && warned.contains("needed=640"), "{warned}");
+}
+
+#[tokio::test]
+async fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let arguments = ["--manifests", "manifests", "--runtime-endpoint", "none"];
+    let daemon = Daemon::spawn_with_limits("ulimit -Sn 64 && ulimit -Hn 700", folder_with(&[]), &arguments);
+    daemon.ready().await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().skip(3).take(2).collect::<Vec<_>>(), ["700", "700"], "{files}");
+    assert!(!daemon.log().contains("open files"), "{}", daemon.log());
+}

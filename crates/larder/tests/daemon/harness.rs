@@ -3,6 +3,7 @@
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -107,6 +108,17 @@ fn larder_where(signals: &str) -> Command {
     command
 }
 
+/// The command `larder` as the last arguments of a program that runs it.
+fn wrapped(program: &str, before: &[&OsStr]) -> Command {
+    let larder = larder();
+    let mut command = Command::new(program);
+    command.args(before).arg(larder.get_program()).args(larder.get_args()).stdin(Stdio::null());
+    for (name, _) in larder.get_envs() {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Runs a command to its end.
 pub(crate) async fn run(command: Command) -> Output {
     let mut command = tokio::process::Command::from(command);
@@ -158,18 +170,18 @@ impl Daemon {
                              mount --bind \"$0\" /var/run/secrets/kubernetes.io/serviceaccount && exec \"$@\"";
         assert!(rustix::process::geteuid().is_root(), "this test mounts a folder, and so needs root");
         let log = File::create(folder.path().join("stderr")).unwrap();
-        let mut command = larder();
-        let (program, own) =
-            (command.get_program().to_owned(), command.get_args().map(ToOwned::to_owned).collect::<Vec<_>>());
-        let unset: Vec<_> = command.get_envs().map(|(name, _)| name.to_owned()).collect();
-        command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", MOUNT]).arg(account).arg(program).args(own).stdin(Stdio::null());
-        for name in unset {
-            command.env_remove(name);
-        }
+        let before = ["--mount".as_ref(), "sh".as_ref(), "-c".as_ref(), MOUNT.as_ref(), account.as_os_str()];
+        let mut command = wrapped("unshare", &before);
         command.env("KUBERNETES_SERVICE_HOST", server.ip().to_string());
         command.env("KUBERNETES_SERVICE_PORT", server.port().to_string());
         Self::start(command, folder, arguments, log)
+    }
+
+    /// The same, with limits that the shell's `ulimit` sets.
+    pub(crate) fn spawn_with_limits(ulimit: &str, folder: TempDir, arguments: &[&str]) -> Self {
+        let log = File::create(folder.path().join("stderr")).unwrap();
+        let limit = format!("{ulimit} && exec \"$0\" \"$@\"");
+        Self::start(wrapped("sh", &["-c".as_ref(), limit.as_ref()]), folder, arguments, log)
     }
 
     /// The same, with its log in this file.
