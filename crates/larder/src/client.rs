@@ -16,6 +16,8 @@ use tokio::net::UnixStream;
 pub(crate) const DEFAULT_SOCKET: &str = "/run/larder/larder.sock";
 /// How much longer than the daemon a client waits: the daemon's own deadline has the better message.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long lines may be quiet before the client asks whether the daemon still answers.
+const QUIET: Duration = Duration::from_secs(5);
 /// The largest answer that is taken: a thousand Secrets of the largest size that the API server allows.
 const LARGEST_ANSWER: usize = 1 << 30;
 
@@ -46,7 +48,11 @@ pub(crate) enum Error {
     #[error("the connection to larder at {} broke: {problem}", socket.display())]
     Broken { socket: PathBuf, problem: String },
     /// It did not answer in time.
-    #[error("larder at {} did not answer within {after:?}", socket.display())]
+    #[error(
+        "larder at {} did not answer within {after:?}: look at the daemon's log and the load of the node, and restart the daemon if it \
+         hangs",
+        socket.display()
+    )]
     Late { socket: PathBuf, after: Duration },
 }
 
@@ -170,10 +176,7 @@ impl Client {
 
     /// Asks, and takes an answer other than an error. `timeout` is what the daemon was told, or will need.
     pub(crate) async fn get(&self, query: &Query, timeout: Duration) -> Result<Reply, Error> {
-        let after = timeout.saturating_add(PATIENCE);
-        let (code, reply) = tokio::time::timeout(after, self.exchange(query))
-            .await
-            .map_err(|_| Error::Late { socket: self.socket.clone(), after })??;
+        let (code, reply) = self.within(timeout.saturating_add(PATIENCE), self.exchange(query)).await?;
         if code.is_success() {
             return Ok(reply);
         }
@@ -181,6 +184,8 @@ impl Client {
     }
 
     /// Asks for lines, and hands each to `take` as it comes, until `take` says that it is enough or the daemon ends them.
+    ///
+    /// The daemon has to begin its answer in time. While the lines are quiet, it has to answer other requests in time.
     pub(crate) async fn lines(
         &self,
         query: &Query,
@@ -196,16 +201,26 @@ impl Client {
             .header(header::USER_AGENT, concat!("larder/", env!("CARGO_PKG_VERSION")))
             .body(Empty::<Bytes>::new())
             .map_err(|error| self.broken(&error))?;
-        let reading = async {
+        let beginning = async {
             let response = sender.send_request(request).await.map_err(|error| self.broken(&error))?;
             let code = response.status();
-            let mut body = response.into_body();
+            let body = response.into_body();
             if !code.is_success() {
                 let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| self.broken(&error))?;
-                return Err(self.refused(code, &body.to_bytes()).into());
+                return Err(self.refused(code, &body.to_bytes()));
             }
+            Ok(body)
+        };
+        let reading = async {
+            let mut body = self.within(PATIENCE, beginning).await?;
             let mut left = Vec::new();
-            while let Some(frame) = body.frame().await {
+            loop {
+                let Ok(frame) = tokio::time::timeout(QUIET, body.frame()).await else {
+                    // Any answer is a sign of life.
+                    self.within(PATIENCE, self.exchange(&Query::new(&["livez"]))).await?;
+                    continue;
+                };
+                let Some(frame) = frame else { return Ok(()) };
                 let frame = frame.map_err(|error| self.broken(&error))?;
                 left.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
                 let Some(end) = left.iter().rposition(|byte| *byte == b'\n') else { continue };
@@ -216,7 +231,6 @@ impl Client {
                 }
                 left.drain(..=end);
             }
-            Ok(())
         };
         let mut connection = std::pin::pin!(connection);
         let mut reading = std::pin::pin!(reading);
@@ -224,6 +238,12 @@ impl Client {
             read = &mut reading => read,
             _ = &mut connection => reading.await,
         }
+    }
+
+    /// What the daemon answers, if it does in time.
+    async fn within<T>(&self, after: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let late = |_| Error::Late { socket: self.socket.clone(), after };
+        tokio::time::timeout(after, answer).await.map_err(late)?
     }
 
     async fn exchange(&self, query: &Query) -> Result<(StatusCode, Reply), Error> {

@@ -114,6 +114,34 @@ async fn events_are_followed_as_they_happen_and_kept_for_whoever_comes_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_stream_goes_on_while_the_daemon_answers_and_a_frozen_daemon_is_given_up() {
+    let place = Place::start(&[]).await;
+    let (mut child, mut lines) = place.watch(&["--tail", "0"]);
+    line_with(&mut lines, "TIME").await;
+    until("the client has asked twice whether the daemon answers", async || {
+        let metrics = place.daemon.get("/metrics").await.text;
+        let asked = metrics.lines().find_map(|line| {
+            line.strip_prefix("larder_http_requests_total{route=\"/livez\",code=\"200\"} ")?.parse::<u64>().ok()
+        });
+        asked.filter(|asked| *asked >= 2)
+    })
+    .await;
+    place.run("app");
+    line_with(&mut lines, "ContainerStarted  -     app             shop/web").await;
+
+    place.daemon.signal(rustix::process::Signal::STOP);
+    let began = tokio::time::Instant::now();
+    for arguments in ["events", "events -w", "get pods --timeout 1s"] {
+        let told = place.daemon.larder(arguments).await;
+        assert_eq!(told.code, Some(1), "{arguments}: {told:?}");
+        assert!(told.stderr.contains("did not answer within") && told.stderr.contains("restart"), "{told:?}");
+    }
+    let ended = tokio::time::timeout(LIMIT, child.wait()).await.expect("it gives up").unwrap();
+    assert_eq!(ended.code(), Some(1));
+    assert!(began.elapsed() < LIMIT / 2, "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_every_pod_can_be_had_before_the_events() {
     let place = Place::start(&[]).await;
     place.run("app");
