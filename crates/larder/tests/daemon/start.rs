@@ -120,6 +120,11 @@ async fn a_file_of_settings_that_cannot_be_used_is_named_with_the_place() {
     let unusable = format!("error: {path}:2:13: kube.pageSize: must be at least 1\n");
     assert_eq!(told(&["--manifests", "/", "--config", &path]).await, unusable);
     assert_eq!(told(&["--print-config", "--config", &path]).await, unusable);
+    rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("fifo"), rustix::fs::Mode::RUSR).unwrap();
+    for path in [folder.path().join("fifo").to_str().unwrap(), "/dev/zero", "/"] {
+        let told = told(&["--manifests", "/", "--config", path]).await;
+        assert!(told.contains(path) && told.contains("--config") && told.contains("not a regular file"), "{told}");
+    }
     let missing = told(&["--manifests", "/", "--config", "/does/not/exist"]).await;
     assert!(missing.contains("/does/not/exist") && missing.contains("--config"), "{missing}");
 }

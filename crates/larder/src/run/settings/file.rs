@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Error, Location, Spanned};
 use std::fmt;
-use std::io::Read as _;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// A file of settings is far smaller; one that is not is something else.
@@ -16,12 +18,29 @@ const LONGEST_QUOTE: usize = 60;
 
 /// Sets what a file sets.
 pub(super) fn read(settings: &mut Settings, path: &Path) -> anyhow::Result<()> {
-    let mut text = String::new();
-    let file = std::fs::File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
-    file.with_context(|| format!("cannot read the settings in {} (--config)", path.display()))?;
+    let read = || {
+        let mut text = String::new();
+        open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+        Ok::<_, io::Error>(text)
+    };
+    let text = read().with_context(|| format!("cannot read the settings in {} (--config)", path.display()))?;
     let is_small = text.len() as u64 <= LARGEST_FILE;
     anyhow::ensure!(is_small, "{}: this file is too large for settings (--config)", path.display());
     parse(settings, &path.display().to_string(), &text)
+}
+
+/// Opens a regular file. A FIFO would wait for its writer, and a device may never end.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let is_regular = |meta: fs::Metadata| {
+        let problem = "it is not a regular file; put the settings in a regular file";
+        if meta.is_file() { Ok(()) } else { Err(io::Error::other(problem)) }
+    };
+    // Opening a device can act on it, so its type comes first. The flag is for a FIFO that has taken the file's place since.
+    is_regular(fs::metadata(path)?)?;
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    is_regular(file.metadata()?)?;
+    Ok(file)
 }
 
 /// Sets what the text of a file sets.
