@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// What to try, with `NS` for the namespace of the shop.
-pub(super) const ROWS: [(&str, &str); 13] = [
+pub(super) const ROWS: [(&str, &str); 14] = [
     ("larder get pods -A", "the pods of this node"),
     ("larder get secret api-login -n NS -o yaml", "a Secret that a pod refers to; the demo rotates its password"),
     ("larder get cm,secret -n NS -o wide", "the age and freshness of each object (fresh for 10 s here)"),
@@ -21,6 +21,7 @@ pub(super) const ROWS: [(&str, &str); 13] = [
     ("larder demo restore", "start the API server again"),
     ("larder demo crash api", "make a container exit"),
     ("larder demo rotate", "change a Secret"),
+    ("larder demo quit", "end the demo"),
 ];
 
 /// The whole guide.
