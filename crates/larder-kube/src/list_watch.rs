@@ -15,13 +15,15 @@
 //!    │   │   ▼                                              ▼
 //!    │   │ ┌──────────┐             opened              ┌──────────┐
 //!    │   └─┤ Watching │◄────────────────────────────────┤ Resuming │
-//!    │     └─┬──────┬─┘  closed in good order ─────────►└────▲─────┘
-//!    │       │      └─ closed early, broken, 5xx ──┐         │ the server has our version
-//!    │       │ expired (410), unreadable, silent,  ▼         │
-//!    │       │ versions went back, fails in place ┌──────────┴┐
-//!    └───────┴────────────────────────────────────┤  Probing  │
-//!           the server's version is lower, or 403 └───────────┘
+//!    │     └─┬──────┬─┘  closed in good order ─────────►└────▲──┬──┘
+//!    │       │      └─ closed early, broken, 5xx ──┐         │  │ opened late
+//!    │       │ expired (410), unreadable, silent,  ▼         │  ▼
+//!    │       │ versions went back, fails in place ┌──────────┴──┐
+//!    └───────┴────────────────────────────────────┤   Probing   │
+//!           the server's version is lower, or 403 └─────────────┘
 //! ```
+//!
+//! `Probing` leads to `Resuming` when the server has reached the loop's version.
 //!
 //! After every failure it is [`State::BackingOff`] before the state that comes next.
 //!
@@ -34,12 +36,12 @@
 //!   listed again. So it is where a watch fails twice in a row at the same version ([`FAILURES_IN_PLACE`]), as of a compacted
 //!   or damaged etcd; client-go lists after the first such failure.
 //! - *No false freshness*: what is held counts as current while its watch is open and its connection shows signs of life
-//!   ([`Sink::confirm`]); over HTTP/1.1, when a bookmark comes. It counts as stale from when the watch fails or its
+//!   ([`Sink::confirm`]); over HTTP/1.1, when a bookmark comes. It counts as stale when the watch fails, or when its
 //!   connection has been silent for one and a half times [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval)
-//!   (two seconds more than that at least), which is noticed within twice that: 10 s. So it does when a watch has ended, in
-//!   good order too, and no other is open so soon. A watch that goes on after an outage
-//!   confirms nothing until it has reached the version that the server was at, or has been quiet for a second, in which it
-//!   brings what has happened meanwhile.
+//!   (two seconds more than that at least), which is noticed within twice that: 10 s. It also counts as stale when a watch
+//!   has ended, in good order too, and no other is open within that time. A watch that goes on after an outage, or after
+//!   what it goes on from has become stale, confirms nothing at once. It confirms when it has reached the version that the
+//!   server was at, or when it has been quiet for a second.
 //! - *Versions that go back are noticed*, as after a restore of etcd: by an event or bookmark older than the one before,
 //!   and by the version that the server is at, for which one list-watch of a kind asks after an outage before any goes on
 //!   from an old version. Everything is listed again then, and [`Sink::went_back`] told.

@@ -143,6 +143,13 @@ impl<S: Sink> Quiet<S> {
     }
 }
 
+impl<S> Member<S> {
+    /// Whether the sink was told that it is stale.
+    pub(super) fn is_stale(&self) -> bool {
+        self.all.lock().get(self.id).is_some_and(|quiet| quiet.silent)
+    }
+}
+
 impl<S> Drop for Member<S> {
     fn drop(&mut self) {
         // When this returns, nobody else confirms or fails the sink.

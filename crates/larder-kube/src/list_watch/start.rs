@@ -38,13 +38,13 @@ pub(super) enum Start {
     /// → `Resuming` when it is complete.
     List,
     /// The watch was lost then: the server may be another one, with versions of its own. It is asked which version it is at,
-    /// by one list-watch for all that were lost before.
+    /// by one list-watch for all that were lost before. What the watch has missed is told when it has reached that version.
     ///
     /// → `Resuming` where it has reached ours; → `StreamingList` where it has not, or may not be asked.
     Probing(Instant),
     /// With a watch from the version that was told last.
     ///
-    /// → `Watching` when it is open.
+    /// → `Watching` when it is open; → `Probing` where it took so long to open that what was told counts as stale.
     Resuming,
 }
 
@@ -244,9 +244,13 @@ impl<S: Sink> ListWatch<S> {
     async fn resume(&mut self) -> Result<Step, KubeError> {
         let scope = self.selection.scope();
         let watch = Watch::begin(&self.shared.client, &scope, Begin::After(&self.at.version)).await?;
-        self.unwatched = None;
-        // So soon after a list, or after a watch that was closed in good order, nothing can have been missed for long.
+        let is_stale = self.unwatched.take().is_some_and(|member| member.is_stale());
         if self.at.currency == Currency::Known {
+            // The watch has yet to bring what happened since: it confirms nothing before.
+            if is_stale {
+                return Ok(Step::Next(Start::Probing(Instant::now())));
+            }
+            // So soon after a list, or after a watch that was closed in good order, nothing can have been missed for long.
             self.sink.confirm(Duration::ZERO);
         }
         Ok(Step::Open(watch))

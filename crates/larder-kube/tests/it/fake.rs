@@ -16,7 +16,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 /// What stands in every Secret of the tests, and in no message.
@@ -29,10 +29,20 @@ pub(crate) enum Answer {
         body: Bytes,
     },
     Stream(mpsc::Receiver<io::Result<Bytes>>),
+    /// The answer that the test sends, when it sends it.
+    Late(oneshot::Receiver<Answer>),
     /// Nothing, for ever.
     Hang,
     /// The connection breaks.
     Break,
+}
+
+impl Answer {
+    /// An answer that comes when the test sends it.
+    pub(crate) fn late() -> (oneshot::Sender<Self>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self::Late(receiver))
+    }
 }
 
 pub(crate) fn ok(body: &Value) -> Answer {
@@ -163,8 +173,12 @@ impl Fake {
         let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
         let next = self.answers.lock().pop_front().or_else(|| self.always.map(|always| always(&path)));
         self.asked.lock().push(Asked { path, at: Instant::now() });
-        let answer = next.unwrap_or(Answer::Hang);
+        let mut answer = next.unwrap_or(Answer::Hang);
+        while let Answer::Late(sent) = answer {
+            answer = sent.await.unwrap_or(Answer::Hang);
+        }
         match answer {
+            Answer::Late(_) => unreachable!("it was waited for"),
             Answer::Body { code, headers, body } => {
                 let mut response = Response::builder().status(code);
                 for (name, value) in headers {

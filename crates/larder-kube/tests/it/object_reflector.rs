@@ -49,7 +49,7 @@ impl Told {
     }
 
     fn nothing_more(&self) {
-        assert!(self.events.try_recv().is_err());
+        assert_eq!(self.events.try_recv().ok().map(|event| words(&event)), None);
     }
 }
 
@@ -117,6 +117,16 @@ async fn a_streaming_list_is_the_beginning_of_the_watch() {
     assert_eq!(fake.paths().len(), 1);
 }
 
+/// Ends a watch when its time is over, and gives the version that it has reached.
+async fn end_in_time(feed: Feed, told: &Told) -> &'static str {
+    for minute in 20..80 {
+        tokio::time::advance(Duration::from_mins(1)).await;
+        feed.bookmark(&minute.to_string()).await;
+        told.expect([&*format!("bookmark: {minute}")]).await;
+    }
+    "79"
+}
+
 /// A silence of a connection is noticed within this; so is a watch that has ended.
 const NOTICED: Duration = Duration::from_secs(10);
 
@@ -140,6 +150,39 @@ async fn what_was_listed_is_stale_within_10_s_where_no_watch_can_be_opened() {
     let listed = Instant::now();
     told.expect(["failed: unwatched"]).await;
     assert!(listed.elapsed() <= NOTICED, "{:?}", listed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_opens_after_what_it_goes_on_from_is_stale_confirms_when_it_has_caught_up() {
+    for is_listed in [false, true] {
+        let (late, answer) = Answer::late();
+        let (ended, streaming) = Feed::listing("10", &[tls("3")]);
+        let first = if is_listed { vec![no_streaming(), secrets("10", &[tls("3")])] } else { vec![streaming] };
+        let fake = Fake::new(first.into_iter().chain([answer]));
+        let mut options = KubeOptions::default();
+        options.fetch_deadline = NOTICED * 2;
+        let reflect = reflect(&fake, options);
+        let told = Told::of(&reflect, "tls", None);
+        told.expect(["listing"]).await;
+        if is_listed {
+            told.expect(["listing"]).await;
+        }
+        told.expect(["replace: 3"]).await;
+        let version = if is_listed { "10" } else { end_in_time(ended, &told).await };
+        let begun = fake.until_asked(if is_listed { 3 } else { 2 }).await.len();
+        told.expect(["failed: unwatched"]).await;
+        let (_first, watch) = Feed::new();
+        let (feed, again) = Feed::new();
+        fake.push(secrets("90", &[]));
+        fake.push(again);
+        late.send(watch).ok().expect("larder waits for it");
+        let asked = fake.until_asked(begun + 2).await;
+        assert_eq!(asked[begun].path, LIST, "it asks where the server is");
+        assert!(asked[begun + 1].path.contains(&format!("&resourceVersion={version}&")), "{:?}", asked[begun + 1].path);
+        told.nothing_more();
+        feed.event("MODIFIED", &tls("90")).await;
+        told.expect(["set: 90 of uid-tls", "bookmark: 90"]).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,15 +347,10 @@ async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
     let (fake, _reflect, feed, told) = synced("10").await;
     let (_again, second) = Feed::new();
     fake.push(second);
-    for minute in 0..60 {
-        tokio::time::advance(Duration::from_mins(1)).await;
-        feed.bookmark(&(20 + minute).to_string()).await;
-        told.expect([&*format!("bookmark: {}", 20 + minute)]).await;
-    }
-    drop(feed);
+    let version = end_in_time(feed, &told).await;
     told.expect(["confirm"]).await;
     let asked = fake.until_asked(2).await;
-    assert!(asked[1].path.contains("&resourceVersion=79&"), "{}", asked[1].path);
+    assert!(asked[1].path.contains(&format!("&resourceVersion={version}&")), "{}", asked[1].path);
 }
 
 /// Two are lost, one asks where the server is.
