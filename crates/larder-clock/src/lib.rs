@@ -1,5 +1,5 @@
 #![doc(test(attr(deny(warnings))))]
-//! Time as larder's caches see it: a [`Timestamp`], and a [`Clock`] that is passed in.
+//! Time as larder's caches see it: a [`Timestamp`], a [`Clock`] that is passed in, and the [`Jitter`] of pauses.
 //!
 //! The caches never read a clock of their own accord: whoever builds one hands it the clock. A daemon passes a
 //! [`MonotonicClock`] (or, with the feature `tokio`, a [`TokioClock`] that a test can pause), a simulation and a replay
@@ -29,9 +29,11 @@
 //! ```
 
 mod clock;
+mod jitter;
 mod timestamp;
 
 #[cfg(feature = "tokio")]
 pub use clock::TokioClock;
 pub use clock::{Clock, ClockOffsets, MachineClocks, MonotonicClock, ThisMachine, VirtualClock};
+pub use jitter::Jitter;
 pub use timestamp::Timestamp;

@@ -1,13 +1,13 @@
 //! One API server: every request with a deadline, every failure with its reason.
 
-use crate::arrivals::Arrivals;
+use crate::availability::Availability;
 use crate::connect::{Origin, absolute, without_credentials};
 use crate::error::{KubeError, Target, causes};
 use crate::fetch::KubeFetch;
+use crate::forbidden_grace::ForbiddenGrace;
 use crate::list_watch::requests::encode;
 use crate::options::KubeOptions;
 use crate::pool::{AGENT, Answer, Body, Transport, is_unconnected};
-use crate::reach::Reach;
 use crate::session::{Session, Sessions, Why};
 use crate::stats::{Counters, KubeStats};
 use bytes::Bytes;
@@ -74,8 +74,8 @@ pub struct KubeClient {
 struct Inner {
     sessions: Sessions,
     options: KubeOptions,
-    arrivals: Arrivals,
-    reach: Arc<Reach>,
+    forbidden_grace: ForbiddenGrace,
+    availability: Arc<Availability>,
     transport: Transport,
 }
 
@@ -153,14 +153,19 @@ impl KubeClient {
 
     pub(crate) async fn connect(origin: Origin, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
-        let (transport, reach) = (Transport::new(), Arc::default());
-        let sessions = Sessions::kept(origin, &options, &transport, &reach).await?;
-        Ok(Self::assemble(sessions, options, reach, transport))
+        let (transport, availability) = (Transport::new(), Arc::default());
+        let sessions = Sessions::kept(origin, &options, &transport, &availability).await?;
+        Ok(Self::assemble(sessions, options, availability, transport))
     }
 
-    fn assemble(sessions: Sessions, options: KubeOptions, reach: Arc<Reach>, transport: Transport) -> Self {
-        let arrivals = Arrivals::new(options.forbidden_grace);
-        Self { inner: Arc::new(Inner { sessions, options, arrivals, reach, transport }) }
+    fn assemble(
+        sessions: Sessions,
+        options: KubeOptions,
+        availability: Arc<Availability>,
+        transport: Transport,
+    ) -> Self {
+        let forbidden_grace = ForbiddenGrace::new(options.forbidden_grace);
+        Self { inner: Arc::new(Inner { sessions, options, forbidden_grace, availability, transport }) }
     }
 
     /// The server's address as it is now, for messages, and the proxy where one leads to it.
@@ -208,20 +213,20 @@ impl KubeClient {
     /// Tells that a pod of this namespace has just been learnt of, so that a 403 for what it refers to is asked again for a
     /// moment ([`KubeOptions::forbidden_grace`]). A [`PodSource`](crate::PodSource) does it by itself.
     pub fn note_pod(&self, namespace: &str) {
-        self.inner.arrivals.note(namespace);
+        self.inner.forbidden_grace.note(namespace);
     }
 
     /// Whether the server serves larder.
-    pub(crate) fn reach(&self) -> &Reach {
-        &self.inner.reach
+    pub(crate) fn availability(&self) -> &Availability {
+        &self.inner.availability
     }
 
     pub(crate) fn set_away(&self, away: bool) {
-        self.inner.arrivals.set_away(away);
+        self.inner.forbidden_grace.set_away(away);
     }
 
     pub(crate) fn doubts_forbidden(&self, namespace: &str) -> bool {
-        self.inner.arrivals.doubts(namespace)
+        self.inner.forbidden_grace.doubts(namespace)
     }
 
     /// Looks whether a node of this name is there and larder's to read. Meant for the start: an answer that will not become
@@ -331,7 +336,7 @@ impl KubeClient {
     async fn ask(&self, target: &Target, ask: Ask<'_>, deadline: Instant) -> Result<Response<Answer>, KubeError> {
         let sessions = &self.inner.sessions;
         let session = sessions.current(deadline).await.map_err(|problem| {
-            self.inner.reach.lost();
+            self.inner.availability.lost();
             KubeError::Credentials { target: target.clone(), problem }
         })?;
         let error = match self.attempt(&session, target, ask, deadline).await {
@@ -376,19 +381,19 @@ impl KubeClient {
         let response = match timeout_at(deadline, session.pool.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                self.inner.reach.lost();
+                self.inner.availability.lost();
                 let why = is_unconnected(&error).then_some(Why::Unconnected);
                 let (target, server) = (target.clone(), Arc::clone(&session.server));
                 return Err((KubeError::Transport { target, server, problem: causes(&*error) }, why));
             }
             Err(_) => {
-                self.inner.reach.lost();
+                self.inner.availability.lost();
                 self.inner.sessions.failed(Why::Unconnected);
                 return Err((self.late(target, deadline - begun), None));
             }
         };
         if response.status().is_success() {
-            self.inner.reach.answered();
+            self.inner.availability.answered();
             self.inner.sessions.served();
             return Ok(response);
         }
@@ -398,7 +403,7 @@ impl KubeClient {
         let body = self.collect(target, response, deadline, STATUS_BYTES).await.unwrap_or_default();
         let error = refusal(target, code, header, &body, self.options().retry_after_max);
         if error.is_unavailable() {
-            self.inner.reach.lost();
+            self.inner.availability.lost();
         }
         let why = error.is_unauthorized().then_some(Why::Refused);
         Err((error, why))

@@ -47,7 +47,7 @@ impl KubeFetch {
         let target = Target::Object(self.kind.into(), key.clone());
         let path = path_of(self.kind, key, read).ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
         let deadline = Instant::now() + self.client.options().fetch_deadline;
-        let mut doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX);
+        let mut doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX, &self.client.options().jitter);
         loop {
             let error = match self.client.get(&target, &path, deadline, self.client.options().max_object_bytes).await {
                 Ok(body) => return self.checked(key, &target, &body),

@@ -49,7 +49,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod arrivals;
+mod availability;
 mod backoff;
 mod client;
 mod connect;
@@ -57,6 +57,7 @@ mod connector;
 mod error;
 mod fetch;
 mod file;
+mod forbidden_grace;
 mod kubeconfig;
 mod list_watch;
 mod object_reflector;
@@ -64,7 +65,6 @@ mod options;
 mod plugin;
 mod pool;
 mod proxy;
-mod reach;
 mod session;
 mod source_reflector;
 mod stats;

@@ -67,7 +67,6 @@
 use crate::backoff::Backoff;
 use crate::client::KubeClient;
 use crate::error::KubeError;
-use crate::reach::Reach;
 use larder_objects::{ReadKind, resource_version_order};
 use larder_resource::KubeObject;
 use liveness::{Member, QuietWatches};
@@ -261,7 +260,7 @@ impl<S: Sink> ListWatch<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>, selection: Selection, sink: S, known: String) -> Result<Self, KubeError> {
         selection.validate()?;
         let options = shared.client.options();
-        let backoff = Backoff::new(options.backoff_initial, options.backoff_max);
+        let backoff = Backoff::new(options.backoff_initial, options.backoff_max, &options.jitter);
         let at = Position {
             version: known,
             currency: Currency::Known,
@@ -272,7 +271,7 @@ impl<S: Sink> ListWatch<S> {
             failures_in_place: 0,
             failing: false,
         };
-        let doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX);
+        let doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX, &options.jitter);
         Ok(Self { shared, selection, sink, unwatched: None, at, backoff, doubts })
     }
 
@@ -286,8 +285,8 @@ impl<S: Sink> ListWatch<S> {
                 State::Starting(start) => Box::pin(self.start(*start)).await,
                 State::Watching(watch) => self.watch(watch, is_open).await,
                 State::BackingOff { pause, asked, next } => {
-                    let reach = self.shared.client.reach();
-                    Box::pin(reach.pause(&mut self.backoff, *pause, *asked, self.at.returns)).await;
+                    let availability = self.shared.client.availability();
+                    Box::pin(availability.pause(&mut self.backoff, *pause, *asked, self.at.returns)).await;
                     State::Starting(*next)
                 }
             };
@@ -478,7 +477,7 @@ impl<S: Sink> ListWatch<S> {
         self.sink.failed(Arc::new(error));
         self.reset_backoff();
         let pause = self.backoff.pause_after(asked);
-        let pause = if is_unreached && self.selection.knocks() { Reach::knock(pause) } else { pause };
+        let pause = if is_unreached && self.selection.knocks() { self.backoff.knock(pause) } else { pause };
         State::BackingOff { pause, asked, next }
     }
 

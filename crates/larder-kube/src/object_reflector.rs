@@ -28,6 +28,7 @@ use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Method;
+use larder_clock::Jitter;
 use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
 use larder_resource::{DecodeError, KubeObject, ObjectKind};
 use serde::Deserialize;
@@ -98,6 +99,7 @@ struct Tasks {
     stop: CancellationToken,
     /// Reflectors that have been dropped and whose watches are not closed yet. Relaxed: it only spreads them in time.
     leaving: AtomicU32,
+    jitter: Jitter,
 }
 
 /// A list-watch that runs until this is dropped.
@@ -119,6 +121,7 @@ impl KubeClient {
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
             leaving: AtomicU32::new(0),
+            jitter: self.options().jitter.clone(),
         });
         let confirmed = Arc::clone(&shared);
         let confirm = async move { confirmed.confirm_quiet_watches().await };
@@ -190,7 +193,7 @@ impl Tasks {
     async fn leave(&self) {
         let leaving = self.leaving.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let longest = TEARDOWN_STEP.saturating_mul(leaving).min(TEARDOWN_MAX);
-        let pause = tokio::time::sleep(longest.mul_f64(rand::random_range(0.0..1.0)));
+        let pause = tokio::time::sleep(self.jitter.between(Duration::ZERO..=longest));
         self.stop.run_until_cancelled(pause).await;
         self.leaving.fetch_sub(1, Ordering::Relaxed);
     }

@@ -3,6 +3,7 @@
 use crate::connector::Connector;
 use crate::error::KubeError;
 use crate::proxy::ProxyEnvironment;
+use larder_clock::Jitter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +76,9 @@ pub struct KubeOptions {
     /// How many lists and beginnings of watches of single objects are under way at most. 16: a node that starts with
     /// hundreds of objects has them within a second, and a server that restarts is not overrun by each of its nodes.
     pub starts_in_flight: u32,
+    /// Where pauses and the lengths of watches take their random parts from. The default is random; a simulation passes one
+    /// from a seed.
+    pub jitter: Jitter,
     /// The largest object that is taken, in bytes of JSON. 8 MiB: etcd stores 1.5 MiB, and JSON can be several times that.
     pub max_object_bytes: usize,
     /// The largest page of a list that is taken, in bytes. 64 MiB: a page of pods at 256 KiB each.
@@ -104,6 +108,7 @@ impl Default for KubeOptions {
             max_connections: 128,
             http1_connections: 512,
             starts_in_flight: 16,
+            jitter: Jitter::default(),
             max_object_bytes: 8 << 20,
             max_page_bytes: 64 << 20,
         }

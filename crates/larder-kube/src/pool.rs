@@ -48,6 +48,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use larder_clock::Jitter;
 use parking_lot::Mutex;
 use std::error::Error;
 use std::fmt;
@@ -187,14 +188,14 @@ struct State {
     http1_since: Option<Instant>,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    fn new(jitter: &Jitter) -> Self {
         Self {
             connections: Vec::new(),
             dialing: false,
             dialed: 0,
             failed: None,
-            backoff: Backoff::new(DIAL_INITIAL, DIAL_MAX),
+            backoff: Backoff::new(DIAL_INITIAL, DIAL_MAX, jitter),
             http1_since: None,
         }
     }
@@ -241,7 +242,8 @@ impl Pool {
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .pool_timer(TokioTimer::new())
             .build(Http1Connector { dial: Arc::clone(&dial), closed: transport.stop.clone() });
-        let shared = Shared { dial, limits, http1_room, transport, state: Mutex::default(), changed: Notify::new() };
+        let state = Mutex::new(State::new(&options.jitter));
+        let shared = Shared { dial, limits, http1_room, transport, state, changed: Notify::new() };
         Self { shared: Arc::new(shared), http1 }
     }
 

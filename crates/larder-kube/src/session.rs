@@ -22,6 +22,7 @@
 //!
 //! One, over the state, never held over an `.await`.
 
+use crate::availability::Availability;
 use crate::backoff::Backoff;
 use crate::connect::{Configuration, Endpoint, Origin, bearer};
 use crate::error::KubeError;
@@ -29,7 +30,6 @@ use crate::file::Files;
 use crate::options::KubeOptions;
 use crate::plugin::{Certified, Issued, Plugin};
 use crate::pool::{Pool, Transport};
-use crate::reach::Reach;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use larder_clock::{Clock, MonotonicClock};
@@ -165,18 +165,18 @@ impl Sessions {
         origin: Origin,
         options: &KubeOptions,
         transport: &Transport,
-        reach: &Arc<Reach>,
+        availability: &Arc<Availability>,
     ) -> Result<Self, KubeError> {
         let mut keeper = Keeper {
             origin,
             options: options.clone(),
             transport: transport.clone(),
-            reach: Arc::clone(reach),
+            availability: Arc::clone(availability),
             files: Files::default(),
             reading: None,
             current: None,
             issued: None,
-            backoff: Backoff::new(PAUSE_INITIAL, PAUSE_MAX),
+            backoff: Backoff::new(PAUSE_INITIAL, PAUSE_MAX, &options.jitter),
             attempts: 0,
         };
         let (found, pool) = keeper.read().await?;
@@ -365,7 +365,7 @@ struct Keeper {
     origin: Origin,
     options: KubeOptions,
     transport: Transport,
-    reach: Arc<Reach>,
+    availability: Arc<Availability>,
     files: Files,
     /// The last read that an attempt stopped waiting for.
     reading: Option<JoinHandle<Read>>,
@@ -518,7 +518,7 @@ impl Keeper {
         };
         shared.ended.send_modify(|ended| *ended += 1);
         if mended {
-            self.reach.mended();
+            self.availability.mended();
         }
     }
 

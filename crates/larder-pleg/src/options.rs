@@ -1,5 +1,6 @@
 //! The PLEG's settings.
 
+use larder_clock::Jitter;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub struct PlegOptions {
     pub reconnect_initial: Duration,
     /// The longest of those pauses. Default 10 s.
     pub reconnect_max: Duration,
+    /// Where those pauses take their random part from. Default random; a simulation passes a source with a seed.
+    pub jitter: Jitter,
     /// How long after a runtime was found to have no events its stream is tried again, if the runtime has not been replaced
     /// before. Default 10 min.
     pub unsupported_retry: Duration,
@@ -93,6 +96,7 @@ impl Default for PlegOptions {
             relist_pause: Duration::from_millis(100),
             reconnect_initial: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(10),
+            jitter: Jitter::default(),
             unsupported_retry: Duration::from_mins(10),
         }
     }

@@ -181,7 +181,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn begin(client: &KubeClient, scope: &Scope, begin: Begin<'_>) -> Result<Self, KubeError> {
         let options = client.options();
-        let seconds = options.watch_timeout.mul_f64(rand::random_range(1.0..2.0)).as_secs();
+        let seconds = options.jitter.scale(options.watch_timeout, 1.0..=2.0).as_secs();
         let (path, selector) = (&scope.path, &scope.field_selector);
         let begin = match begin {
             Begin::After(version) => format!("&resourceVersion={}", encode(version)),

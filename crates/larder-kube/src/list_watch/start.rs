@@ -59,7 +59,7 @@ impl<S: Sink> ListWatch<S> {
     pub(super) async fn start(&mut self, from: Start) -> State {
         let shared = Arc::clone(&self.shared);
         let at = &mut self.at;
-        (at.begun, at.returns) = (Instant::now(), shared.client.reach().returns());
+        (at.begun, at.returns) = (Instant::now(), shared.client.availability().returns());
         (at.listed, at.told) = (matches!(from, Start::StreamingList | Start::List), false);
         let permit = shared.starts.acquire().await;
         let mut start = from;

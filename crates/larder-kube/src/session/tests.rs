@@ -1,6 +1,7 @@
 //! Reads of the configuration that do not end.
 
 use super::*;
+use larder_clock::Jitter;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
 use std::path::Path;
@@ -12,12 +13,12 @@ fn keeper(origin: Origin, files: &Files) -> Keeper {
         origin,
         options: KubeOptions::default(),
         transport: Transport::new(),
-        reach: Arc::default(),
+        availability: Arc::default(),
         files: files.clone(),
         reading: None,
         current: None,
         issued: None,
-        backoff: Backoff::new(PAUSE_INITIAL, PAUSE_MAX),
+        backoff: Backoff::new(PAUSE_INITIAL, PAUSE_MAX, &Jitter::default()),
         attempts: 0,
     }
 }

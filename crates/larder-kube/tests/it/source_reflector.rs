@@ -1,12 +1,13 @@
 //! List and watch, and every way in which they go wrong.
 
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, pods, raw, secret, status, until};
-use larder_clock::{Clock, TokioClock};
+use larder_clock::{Clock, Jitter, TokioClock};
 use larder_kube::{KubeOptions, NodeSource, PodSource};
 use larder_objects::{Fetch, FreshState, ObjectKey, ObjectTtl, ReadKind, Source, StaleReason, Ttl};
 use larder_resource::{Pod, SourceReader};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -296,6 +297,25 @@ async fn a_list_that_cannot_be_read_changes_nothing() {
     fake.push(watch);
     // The hanging request of before has its deadline first.
     until(|| names(&reader) == ["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seed_decides_all_pauses_and_the_lengths_of_watches() {
+    async fn outage(seed: u64) -> Vec<(Duration, String)> {
+        let (feed, watch) = Feed::listing("10", &[]);
+        let fake = Fake::new([watch]);
+        let mut options = KubeOptions::default();
+        options.jitter = Jitter::from_seed(seed);
+        let begun = Instant::now();
+        let (_reader, _run) = follow(&fake, options);
+        fake.until_asked(1).await;
+        (0..20).for_each(|_| fake.push(status(503, "", "")));
+        feed.cut().await;
+        fake.until_asked(20).await.into_iter().map(|asked| (asked.at - begun, asked.path)).collect()
+    }
+    let (one, again, other) = (outage(1).await, outage(1).await, outage(2).await);
+    assert_eq!(one, again);
+    assert_ne!(one, other);
 }
 
 #[tokio::test(start_paused = true)]

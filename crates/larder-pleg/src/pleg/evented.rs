@@ -7,7 +7,6 @@ use crate::queue::Hint;
 use crate::runtime::Runtime;
 use futures_util::StreamExt;
 use larder_clock::Clock;
-use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -148,8 +147,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         let doubled = self.options.reconnect_initial.saturating_mul(1 << times.saturating_sub(1).min(16));
         let longest = doubled.min(self.options.reconnect_max);
         // Random enough that the clients of a runtime that comes back do not all come at once.
-        let random = RandomState::new().hash_one(times) % 1024;
-        longest.mul_f64(1.0 - f64::from(u32::try_from(random).unwrap_or(0)) / 2048.0)
+        self.options.jitter.scale(longest, 0.5..=1.0)
     }
 }
 

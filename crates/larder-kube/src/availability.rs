@@ -1,15 +1,15 @@
-//! Whether the server serves larder, and those who wait until it does again.
+//! Whether the API server is available, and the pauses that end when it is available again.
 //!
-//! After an outage everybody would wait out a pause of its own, up to half a minute after the server has answered someone
-//! else. Here the first success ends the pauses of all, spread over a second.
+//! Without this, each list-watch would wait out its own backoff after an outage, up to half a minute after the server has
+//! answered another request. Here the first success ends the pauses of all, spread over a second.
 //!
 //! # Guarantees
 //!
-//! - *Whatever it was*: the server was away, failed (5xx), refused larder's credentials (401), asked for patience (429) or sent it
-//!   elsewhere (3xx). A refusal of one thing alone (403, 404) is no outage.
-//! - *`Retry-After` stands*: no pause ends before the time that the server has asked for.
-//! - *No loop*: a server may fail one request for ever and serve all others. Each pause that was ended early in vain has the next
-//!   one end later, until it is waited out ([`Backoff::cut_short`]).
+//! - *Every kind of outage*: the server is unavailable while it cannot be reached, fails (5xx), refuses larder's credentials
+//!   (401), asks for patience (429) or redirects (3xx). A refusal of one object (403, 404) is no outage.
+//! - *`Retry-After` stands*: no pause ends before the time that the server asked for.
+//! - *No loop*: a server may fail one request for ever and serve all others. Each cut that did not help makes the next one
+//!   later, until the whole pause is waited out ([`Backoff::cut_short`]).
 
 use crate::backoff::Backoff;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,30 +17,27 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// The longest pause of those few that knock for all.
-const KNOCK: Duration = Duration::from_secs(5);
-
 #[derive(Default)]
-pub(crate) struct Reach {
+pub(crate) struct Availability {
     lost: AtomicBool,
     returns: AtomicU64,
     back: Notify,
 }
 
-impl Reach {
-    /// A request has failed as every other one may.
+impl Availability {
+    /// A request failed for a reason that concerns every request.
     pub(crate) fn lost(&self) {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// A request has succeeded.
+    /// A request succeeded.
     pub(crate) fn answered(&self) {
         if self.lost.load(Ordering::Relaxed) && self.lost.swap(false, Ordering::AcqRel) {
             self.mended();
         }
     }
 
-    /// What every request failed by may be mended, so that all may try again.
+    /// The reason why every request failed may be gone: all may try again.
     pub(crate) fn mended(&self) {
         self.returns.fetch_add(1, Ordering::AcqRel);
         self.back.notify_waiters();
@@ -51,14 +48,14 @@ impl Reach {
         self.returns.load(Ordering::Acquire)
     }
 
-    /// Waits a pause of `backoff` out, but not for much longer than until the server has come back once more than `returns`
-    /// times and the time has passed for which it `asked`.
+    /// Waits out a pause of `backoff`. Ends it early when the server has come back more than `returns` times and the time that
+    /// the server `asked` for has passed.
     ///
     /// Cancel safe.
     pub(crate) async fn pause(&self, backoff: &mut Backoff, pause: Duration, asked: Option<Duration>, returns: u64) {
         let begun = Instant::now();
         let end = begun + pause;
-        // Made before the count is looked at: what comes back between the two is noticed.
+        // Registered before the count is read, so that no return between the two is missed.
         let back = self.back.notified();
         if self.returns() == returns {
             tokio::select! {
@@ -73,23 +70,19 @@ impl Reach {
             sleep_until(end).await;
         }
     }
-
-    /// The pause of one that knocks for all: no longer than some seconds.
-    pub(crate) fn knock(pause: Duration) -> Duration {
-        pause.min(KNOCK.mul_f64(rand::random_range(0.5..=1.0)))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use larder_clock::Jitter;
     use std::sync::Arc;
     use tokio::time::sleep;
 
     const LONG: Duration = Duration::from_secs(30);
 
     fn backoff() -> Backoff {
-        Backoff::new(Duration::from_millis(500), LONG)
+        Backoff::new(Duration::from_millis(500), LONG, &Jitter::default())
     }
 
     /// Whether it has taken so many seconds, and at most one more.
@@ -100,18 +93,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_answer_ends_the_pauses_of_all() {
-        let reach = Arc::new(Reach::default());
-        reach.lost();
-        let returns = reach.returns();
+        let availability = Arc::new(Availability::default());
+        availability.lost();
+        let returns = availability.returns();
         let begun = Instant::now();
         let waiting: Vec<_> = (0..20)
             .map(|_| {
-                let reach = Arc::clone(&reach);
-                tokio::spawn(async move { reach.pause(&mut backoff(), LONG, None, returns).await })
+                let availability = Arc::clone(&availability);
+                tokio::spawn(async move { availability.pause(&mut backoff(), LONG, None, returns).await })
             })
             .collect();
         sleep(Duration::from_secs(3)).await;
-        reach.answered();
+        availability.answered();
         for task in waiting {
             task.await.expect("a pause only waits");
         }
@@ -120,29 +113,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_return_before_the_pause_began_counts_and_an_answer_without_a_loss_does_not() {
-        let reach = Reach::default();
-        let returns = reach.returns();
-        reach.lost();
-        reach.answered();
+        let availability = Availability::default();
+        let returns = availability.returns();
+        availability.lost();
+        availability.answered();
         let begun = Instant::now();
-        reach.pause(&mut backoff(), LONG, None, returns).await;
+        availability.pause(&mut backoff(), LONG, None, returns).await;
         assert!(took(begun, 0), "{:?}", begun.elapsed());
 
-        let (returns, begun) = (reach.returns(), Instant::now());
-        reach.answered();
-        reach.pause(&mut backoff(), LONG, None, returns).await;
+        let (returns, begun) = (availability.returns(), Instant::now());
+        availability.answered();
+        availability.pause(&mut backoff(), LONG, None, returns).await;
         assert!(took(begun, 30), "{:?}", begun.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_return_shortens_the_time_that_the_server_has_asked_for() {
-        let reach = Reach::default();
+        let availability = Availability::default();
         for asked in [7, 30, 40] {
-            let returns = reach.returns();
-            reach.lost();
-            reach.answered();
+            let returns = availability.returns();
+            availability.lost();
+            availability.answered();
             let begun = Instant::now();
-            reach
+            availability
                 .pause(&mut backoff(), LONG.max(Duration::from_secs(asked)), Some(Duration::from_secs(asked)), returns)
                 .await;
             assert!(took(begun, asked), "{:?} of {asked} s", begun.elapsed());
@@ -150,22 +143,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_called_back_in_vain_waits_longer_each_time() {
-        let (reach, mut backoff, begun) = (Reach::default(), backoff(), Instant::now());
+    async fn cuts_that_do_not_help_come_later_each_time() {
+        let (availability, mut backoff, begun) = (Availability::default(), backoff(), Instant::now());
         for round in 0..100 {
-            let returns = reach.returns();
-            reach.lost();
-            reach.answered();
-            reach.pause(&mut backoff, LONG, None, returns).await;
+            let returns = availability.returns();
+            availability.lost();
+            availability.answered();
+            availability.pause(&mut backoff, LONG, None, returns).await;
             assert!(round > 0 || took(begun, 0), "{:?}", begun.elapsed());
         }
         assert!(begun.elapsed() >= LONG * 95, "{:?}", begun.elapsed());
-    }
-
-    #[test]
-    fn who_knocks_for_all_does_so_every_few_seconds() {
-        assert_eq!(Reach::knock(Duration::from_millis(10)), Duration::from_millis(10));
-        let pause = Reach::knock(LONG);
-        assert!(pause >= KNOCK / 2 && pause <= KNOCK);
     }
 }

@@ -1,7 +1,8 @@
-//! Which namespaces have had a pod arrive a moment ago, and whether the API server was just away.
+//! For how long a 403 is retried instead of believed.
 //!
-//! The Node authorizer allows a node to read what its pods refer to, and learns of a new pod (and, after its own start,
-//! of all pods) a moment later than the node does. Until then it answers 403, which is to be asked again, not believed.
+//! The Node authorizer allows a node to read the objects that its pods refer to. It learns of a new pod a moment later than the
+//! node does, and of all pods a moment after its own start. Until then it answers 403. So a 403 is retried for a while in a
+//! namespace in which a pod has just arrived, and everywhere while the API server is coming back.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -9,16 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// When a pod last arrived, by namespace. Entries older than the grace are dropped at every arrival, so there are never
-/// more than namespaces with an arrival within it.
-pub(crate) struct Arrivals {
+/// When a pod last arrived, by namespace. Each arrival drops the entries that are older than the grace, so the map has no more
+/// entries than namespaces with an arrival within the grace.
+pub(crate) struct ForbiddenGrace {
     grace: Duration,
     latest: Mutex<HashMap<Box<str>, Instant>>,
-    /// Relaxed: it is a hint on its own, and orders nothing else.
+    /// Relaxed: it orders no other access.
     away: AtomicBool,
 }
 
-impl Arrivals {
+impl ForbiddenGrace {
     pub(crate) fn new(grace: Duration) -> Self {
         Self { grace, latest: Mutex::default(), away: AtomicBool::new(false) }
     }
@@ -32,12 +33,12 @@ impl Arrivals {
         }
     }
 
-    /// Whether the server is away; when it comes back it has yet to learn of all pods.
+    /// Says whether the server is away. A server that comes back has yet to learn of all pods.
     pub(crate) fn set_away(&self, away: bool) {
         self.away.store(away, Ordering::Relaxed);
     }
 
-    /// Whether a 403 for an object of this namespace is still to be doubted.
+    /// Whether a 403 for an object of this namespace is to be retried.
     pub(crate) fn doubts(&self, namespace: &str) -> bool {
         if self.grace.is_zero() {
             return false;
