@@ -7,7 +7,7 @@ use crate::fetch::KubeFetch;
 use crate::forbidden_grace::ForbiddenGrace;
 use crate::list_watch::requests::encode;
 use crate::options::KubeOptions;
-use crate::pool::{AGENT, Answer, Body, Transport, is_unconnected};
+use crate::pool::{AGENT, Answer, Body, NoRoom, Transport, is_unconnected};
 use crate::session::{Session, Sessions, Why};
 use crate::stats::{Counters, KubeStats};
 use bytes::Bytes;
@@ -381,9 +381,13 @@ impl KubeClient {
         let response = match timeout_at(deadline, session.pool.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
+                let (target, server) = (target.clone(), Arc::clone(&session.server));
+                if let Some(NoRoom { setting }) = error.downcast_ref() {
+                    let every = self.options().backoff_max;
+                    return Err((KubeError::NoRoom { target, server, setting, every }, None));
+                }
                 self.inner.availability.lost();
                 let why = is_unconnected(&error).then_some(Why::Unconnected);
-                let (target, server) = (target.clone(), Arc::clone(&session.server));
                 return Err((KubeError::Transport { target, server, problem: causes(&*error) }, why));
             }
             Err(_) => {

@@ -166,6 +166,22 @@ pub enum KubeError {
         /// How long ago it ended.
         after: Duration,
     },
+    /// Watches fill all connections to the API server that larder may open. What was to be watched is listed again and again
+    /// instead, and stale between two lists.
+    #[error(
+        "{target}: no room for its watch: watches fill all connections to {server} that the setting {setting} allows; larder \
+         lists it every {every:?} at least until there is room: raise the setting"
+    )]
+    NoRoom {
+        /// The object or list that has no watch.
+        target: Target,
+        /// The server.
+        server: Arc<str>,
+        /// The setting that bounds the connections.
+        setting: &'static str,
+        /// The longest pause between two lists.
+        every: Duration,
+    },
     /// The answer is not what was asked for.
     #[error("{target}: the answer cannot be used: {problem}")]
     Decode {
@@ -287,6 +303,11 @@ impl KubeError {
         matches!(self, Self::Transport { .. } | Self::Timeout { .. })
     }
 
+    /// Watches fill all connections that larder may open.
+    pub(crate) fn is_no_room(&self) -> bool {
+        matches!(self, Self::NoRoom { .. })
+    }
+
     /// How long the server wants to be left alone, where it said so.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -318,6 +339,7 @@ impl FetchError for KubeError {
             Self::Decode { .. } => "decode",
             Self::Behind { .. } => "behind",
             Self::Unwatched { .. } => "unwatched",
+            Self::NoRoom { .. } => "no_room",
             _ => "config",
         }
     }

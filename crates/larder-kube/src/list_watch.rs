@@ -50,6 +50,8 @@
 //!   success of any request to a server that was away or refused larder ends the wait, but for what `Retry-After` asks. At most
 //!   [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) list-watches of a kind list or begin a watch at a
 //!   time.
+//! - *Polling without room*: where watches fill all connections that larder may open, a list-watch lists after each pause of its
+//!   backoff until its watch finds room. Between two lists what it told is stale ([`KubeError::NoRoom`]).
 //! - *Refusals end*: that a server refuses streaming lists is remembered for the kind, and one request tries again after an
 //!   outage and after ten minutes.
 //! - *A 403 for what a new pod refers to* is asked again for a moment, not told; see
@@ -429,6 +431,8 @@ impl<S: Sink> ListWatch<S> {
             // Who may not ask where the server is has to list.
             Start::Probing(_) if error.is_forbidden() => return self.next(Start::StreamingList),
             Start::Probing(_) => Start::Probing(Instant::now()),
+            // It polls until there is room for its watch.
+            Start::Resuming if error.is_no_room() => Start::StreamingList,
             Start::Resuming if !resumes(&error) => {
                 counters.relisted_unreadable();
                 Start::StreamingList

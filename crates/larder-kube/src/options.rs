@@ -67,11 +67,11 @@ pub struct KubeOptions {
     /// How many watches share an HTTP/2 connection at most, nine tenths of what the server allows being the other limit.
     /// 90: API servers allow 100 requests, and reads need room beside watches.
     pub streams_per_connection: u32,
-    /// How many HTTP/2 connections are open at most; more watches than fit wait until others end. 128: 11,520 watches, many
+    /// How many HTTP/2 connections are open at most. Objects whose watches do not fit are listed again and again instead. 128: 11,520 watches, many
     /// times what a full node refers to, and few enough that a mistake cannot use up a server's sockets.
     pub max_connections: u32,
-    /// How many requests are under way at most over HTTP/1.1, where each takes a connection; more wait until others end. Watches
-    /// take at most nine tenths, so that reads find room. 512: half of the files that a process may have open by default.
+    /// How many requests are in flight at most over HTTP/1.1, where each takes a connection. Further reads wait. Watches
+    /// take at most nine tenths, so that reads find room; objects whose watches do not fit are listed again and again instead. 512: half of the files that a process may have open by default.
     pub http1_connections: u32,
     /// How many lists and beginnings of watches of single objects are under way at most. 16: a node that starts with
     /// hundreds of objects has them within a second, and a server that restarts is not overrun by each of its nodes.

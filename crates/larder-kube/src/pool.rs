@@ -27,7 +27,8 @@
 //!
 //! A server without TLS is spoken to in HTTP/1.1, over at most
 //! [`KubeOptions::http1_connections`](crate::KubeOptions::http1_connections) connections, of which watches take nine tenths. Whether the server knows HTTP/2 is asked again after ten minutes with
-//! HTTP/1.1. A request waits for room and for connections for as long as its caller waits for it.
+//! HTTP/1.1. A read waits for room and for connections for as long as its caller waits for it. A watch that finds all
+//! connections full of watches fails at once ([`NoRoom`]); its list-watch polls until there is room.
 //!
 //! # Cancel safety
 //!
@@ -151,11 +152,15 @@ impl Http1Room {
         Self { all: Arc::new(Semaphore::new(connections)), watches: Arc::new(Semaphore::new(watches)) }
     }
 
-    /// Waits for room. A watch that waits takes none from reads.
-    async fn place(&self, lasting: bool) -> Http1Place {
-        let permit = async |of: &Arc<Semaphore>| Arc::clone(of).acquire_owned().await.ok();
-        let watch = if lasting { permit(&self.watches).await } else { None };
-        Http1Place { _watch: watch, _connection: permit(&self.all).await }
+    /// Room for a request. A read waits for it. A watch waits for reads at most, which end soon.
+    async fn place(&self, lasting: bool) -> Result<Http1Place, NoRoom> {
+        let watch = if lasting {
+            let permit = Arc::clone(&self.watches).try_acquire_owned();
+            Some(permit.map_err(|_| NoRoom { setting: "http1Connections (KubeOptions::http1_connections)" })?)
+        } else {
+            None
+        };
+        Ok(Http1Place { _watch: watch, _connection: Arc::clone(&self.all).acquire_owned().await.ok() })
     }
 }
 
@@ -208,10 +213,19 @@ struct Failed {
     until: Instant,
 }
 
+/// Where a request goes.
+enum Leased {
+    Http2(Lease),
+    Http1,
+    NoRoom,
+}
+
 /// What a request finds.
 enum Found {
     Room(Lease),
     Http1,
+    /// All connections that may be open are full of watches, and the request is one.
+    NoRoom,
     /// No room. Where a connection is being opened, the number of the attempt: whoever waits for it hears how it ends.
     Wait(Option<u64>),
 }
@@ -257,8 +271,8 @@ impl Pool {
     /// Sees that the server can be connected to.
     pub(crate) async fn reach(&self) -> Result<(), DialError> {
         match self.shared.lease(false).await? {
-            Some(_) => Ok(()),
-            None => self.shared.dial.dial_http1().await.map(drop),
+            Leased::Http2(_) | Leased::NoRoom => Ok(()),
+            Leased::Http1 => self.shared.dial.dial_http1().await.map(drop),
         }
     }
 
@@ -267,6 +281,13 @@ impl Pool {
         self.shared.transport.stop.cancel();
         self.shared.changed.notify_waiters();
     }
+}
+
+/// The error of [`Pool::send`] for a watch where watches fill all connections that may be open.
+#[derive(Debug, thiserror::Error)]
+#[error("watches fill all connections that the setting {setting} allows")]
+pub(crate) struct NoRoom {
+    pub(crate) setting: &'static str,
 }
 
 /// Whether an error of [`Pool::send`] says that there was no connection to send on.
@@ -279,10 +300,16 @@ impl Shared {
         let lasting = is_watch(request.uri());
         let mut attempts = 1;
         loop {
-            let Some(mut lease) = self.lease(lasting).await? else {
-                let place = self.http1_room.place(lasting).await;
-                let response = http1.request(request).await?;
-                return Ok(response.map(|body| Answer { body, place: Some(Place::Http1(place)) }));
+            let mut lease = match self.lease(lasting).await? {
+                Leased::Http2(lease) => lease,
+                Leased::NoRoom => {
+                    return Err(NoRoom { setting: "maxConnections (KubeOptions::max_connections)" }.into());
+                }
+                Leased::Http1 => {
+                    let place = self.http1_room.place(lasting).await?;
+                    let response = http1.request(request).await?;
+                    return Ok(response.map(|body| Answer { body, place: Some(Place::Http1(place)) }));
+                }
             };
             match lease.send(request).await {
                 Ok(mut response) => {
@@ -301,16 +328,17 @@ impl Shared {
         }
     }
 
-    /// Room for a request on a connection; none where HTTP/1.1 is to be spoken.
-    async fn lease(self: &Arc<Self>, lasting: bool) -> Result<Option<Lease>, DialError> {
+    /// Room for a request. A read waits for it, a watch does not.
+    async fn lease(self: &Arc<Self>, lasting: bool) -> Result<Leased, DialError> {
         let mut awaited = None;
         loop {
             let mut changed = pin!(self.changed.notified());
             // Before the look, so that no change between the two is missed.
             changed.as_mut().enable();
             match self.find(lasting, awaited)? {
-                Found::Room(lease) => return Ok(Some(lease)),
-                Found::Http1 => return Ok(None),
+                Found::Room(lease) => return Ok(Leased::Http2(lease)),
+                Found::Http1 => return Ok(Leased::Http1),
+                Found::NoRoom => return Ok(Leased::NoRoom),
                 Found::Wait(attempt) => awaited = awaited.or(attempt),
             }
             changed.await;
@@ -350,7 +378,7 @@ impl Shared {
         if let Some(connection) = state.best(lasting, limit, true) {
             return Ok(Found::Room(Lease::new(connection, self, lasting)));
         }
-        Ok(Found::Wait(None))
+        Ok(if lasting { Found::NoRoom } else { Found::Wait(None) })
     }
 
     /// Opens a connection and drives it until it ends.

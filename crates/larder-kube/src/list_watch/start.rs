@@ -31,7 +31,7 @@ use tokio::time::Instant;
 pub(super) enum Start {
     /// With a list as the beginning of the watch (`sendInitialEvents`, KEP-3157), in one request.
     ///
-    /// → `Watching` when the list is complete; → `List` where the server does not serve it.
+    /// → `Watching` when the list is complete; → `List` where the server does not serve it, or no watch has room.
     StreamingList,
     /// With a list of its own.
     ///
@@ -103,6 +103,7 @@ impl<S: Sink> ListWatch<S> {
         let mut watch = match Watch::begin(client, &scope, Begin::Listing).await {
             Ok(watch) => watch,
             Err(error) if matches!(error.code(), Some(400 | 422 | 501)) => return refused(),
+            Err(error) if error.is_no_room() => return Ok(Step::Next(Start::List)),
             Err(error) => return Err(error),
         };
         let known = shared.streaming.is_served();

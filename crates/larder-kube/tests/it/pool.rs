@@ -89,7 +89,7 @@ async fn a_servers_own_limit_of_streams_is_kept() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_what_finds_no_room_waits_for_some() {
+async fn connections_are_bounded_and_what_finds_no_room_is_listed_until_it_finds_some() {
     let mut options = KubeOptions::default();
     options.streams_per_connection = 2;
     options.max_connections = 2;
@@ -104,9 +104,15 @@ async fn connections_are_bounded_and_what_finds_no_room_waits_for_some() {
     // A read finds room beside the watches.
     assert!(read(&client, "none").await.unwrap_err().is_not_found());
     assert_eq!((server.counts().watches_open, server.counts().connections_open), (4, 2));
-    assert!(!fifth.reader.status().synced);
+    // What has no watch is listed, again and again, and says why it is stale.
+    let lists = client.stats().lists;
+    until(|| fifth.reader.status().synced && client.stats().lists >= lists + 2).await;
+    let fault = fifth.reader.status().last_fault.expect("it has no watch");
+    assert_eq!(fault.class, "no_room");
+    assert!(fault.error.to_string().contains("KubeOptions::max_connections"), "{}", fault.error);
+    assert_eq!(fifth.reader.status().watches, 0);
     drop(watches.pop());
-    until(|| fifth.reader.status().synced).await;
+    until(|| fifth.reader.status().watches == 1).await;
     assert_eq!(server.counts().connections_accepted, 2);
 }
 

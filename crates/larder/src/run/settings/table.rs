@@ -96,9 +96,9 @@ settings! {
     config.kube.page_size;
     /// The most watches on one HTTP/2 connection
     config.kube.streams_per_connection;
-    /// The most HTTP/2 connections to the API server; further watches wait
+    /// The most HTTP/2 connections to the API server; larder polls objects whose watches do not fit
     config.kube.max_connections;
-    /// The most requests in flight over HTTP/1.1; further requests wait
+    /// The most requests in flight over HTTP/1.1, nine tenths of them watches; larder polls objects whose watches do not fit
     config.kube.http1_connections;
     /// The most lists and starts of watches of single objects in flight
     config.kube.starts_in_flight;
