@@ -67,7 +67,7 @@ impl Failure {
         Self { since, count: 0, retry_at: since, why: Arc::clone(why), class: "", unavailable: false, unreached: false }
     }
 
-    fn again<E: SourceError>(&mut self, error: &E, why: Arc<str>) {
+    fn record<E: SourceError>(&mut self, error: &E, why: Arc<str>) {
         self.count = self.count.saturating_add(1);
         self.why = why;
         self.class = error.class();
@@ -76,7 +76,7 @@ impl Failure {
     }
 
     /// A failure that no fetch has reported: there was no answer in time.
-    pub(crate) fn unreported(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
+    pub(crate) fn no_answer(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
         Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false, unreached: false }
     }
 }
@@ -169,7 +169,7 @@ impl FetchLog {
         let failed = state.health.last_failure.as_ref().map(|(failed, _)| *failed);
         if state.health.is_failing && state.health.is_unreached && failed.is_some_and(|failed| failed < at) {
             state.health.is_failing = false;
-            state.forgive();
+            state.source_recovered();
         }
     }
 
@@ -192,7 +192,7 @@ impl FetchLog {
     }
 
     /// A watch goes on, and has told of this object if one is named: it is known now, whatever came of its fetches.
-    pub(crate) fn watch_told(&self, scope: &Scope, key: Option<&ObjectKey>, at: Timestamp) {
+    pub(crate) fn watch_observed(&self, scope: &Scope, key: Option<&ObjectKey>, at: Timestamp) {
         let mut state = self.state.lock();
         state.watches.remove(scope);
         if let Some(key) = key {
@@ -207,7 +207,7 @@ impl FetchLog {
         let mut state = self.state.lock();
         state.failing(at, &why, error);
         let failure = state.watches.entry(scope.clone()).or_insert_with(|| Failure::new(at, &why));
-        failure.again(error, why);
+        failure.record(error, why);
     }
 
     /// Nobody watches that any more.
@@ -220,7 +220,7 @@ impl FetchLog {
         let mut state = self.state.lock();
         state.failing(at, &why, error);
         let failure = state.failures.entry(key.clone()).or_insert_with(|| Failure::new(at, &why));
-        failure.again(error, why);
+        failure.record(error, why);
         let asked_for = error.retry_after().unwrap_or_default().min(self.backoff.max);
         failure.retry_at = at + self.backoff.pause(failure.count).max(asked_for);
     }
@@ -231,7 +231,7 @@ impl State {
         self.health.last_answer = Some(at);
         if self.health.is_failing {
             self.health.is_failing = false;
-            self.forgive();
+            self.source_recovered();
         }
     }
 
@@ -244,7 +244,7 @@ impl State {
 
     /// The source is back. What failed because it was not reached is no failure of an object's; one that it could not
     /// answer may be asked for again.
-    fn forgive(&mut self) {
+    fn source_recovered(&mut self) {
         self.failures.retain(|_, failure| !failure.unreached);
         for failure in self.failures.values_mut().filter(|failure| failure.unavailable) {
             failure.retry_at = failure.since;
@@ -253,14 +253,14 @@ impl State {
 }
 
 /// Fetches, counts, and keeps the log.
-pub(crate) struct Logged<F, C> {
+pub(crate) struct LoggedFetch<F, C> {
     pub(crate) fetch: F,
     pub(crate) clock: C,
     pub(crate) log: Arc<FetchLog>,
     pub(crate) metrics: Arc<ObjectMetrics>,
 }
 
-impl<F, C> Fetch for Logged<F, C>
+impl<F, C> Fetch for LoggedFetch<F, C>
 where
     F: SourceFetch,
     C: Clock + Clone,
@@ -382,7 +382,7 @@ mod tests {
             let failure = log.failure(&of).unwrap();
             assert_eq!((failure.since, failure.count, failure.retry_at, &*failure.why), (at(1), 2, at(1), "broken"));
             assert!(log.failure(&other).is_none() && log.health().is_failing);
-            log.watch_told(&scope, None, at(3));
+            log.watch_observed(&scope, None, at(3));
             assert!(log.failure(&of).is_none() && !log.health().is_failing);
             log.watch_failed(&scope, at(4), &broken);
             log.watch_ended(&scope);
@@ -394,9 +394,9 @@ mod tests {
     fn what_a_watch_has_told_of_is_known_whatever_came_of_its_fetches() {
         let log = FetchLog::new(BACKOFF);
         log.failed(&key("a"), at(0), &Broken { unavailable: false, unreached: false, retry_after: None });
-        log.watch_told(&Scope::Object(key("a")), None, at(1));
+        log.watch_observed(&Scope::Object(key("a")), None, at(1));
         assert!(log.failure(&key("a")).is_some(), "a bookmark says nothing of the object");
-        log.watch_told(&Scope::Object(key("a")), Some(&key("a")), at(1));
+        log.watch_observed(&Scope::Object(key("a")), Some(&key("a")), at(1));
         assert!(log.failure(&key("a")).is_none());
     }
 

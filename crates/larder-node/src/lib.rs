@@ -15,10 +15,10 @@
 //! | what is started, and what reads of a node give | `node`; `answer` and `error` for what they are |
 //! | whether a read asks, waits, or gets what is held | `objects`; `fetch_log` and `reflector_log` for failures and their backoff |
 //! | how long an object is fresh, and what is last known of it | `larder-objects`, whose store `objects` asks |
-//! | when a pod's objects are held | `registrar` for pods, `objects/hold` for reads |
+//! | when a pod's objects are held | `registrar` for pods, `objects/pod_reads` for reads |
 //! | API server or manifests | `source` |
 //! | container status | `runtime`, which `runtime/search` finds |
-//! | status, probes and metrics | `report`, `node/describe`, `node/gauges`, `metrics` |
+//! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
 //!
 //! # Guarantees
 //!

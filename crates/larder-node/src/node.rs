@@ -6,7 +6,7 @@ use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectCache, ObjectCacheConfig, ObjectList};
 use crate::registrar::{Caches, Registrar};
-use crate::runtime::{PodStatusRead, RuntimeSide, WaitError, Wanted};
+use crate::runtime::{PodStatusRead, RuntimeChoice, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::Strategy;
 use crate::tasks::Tasks;
@@ -24,22 +24,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-mod describe;
 mod gauges;
+mod status;
 
 /// How long after the start a runtime that was not listed yet is nothing to speak of.
 const GRACE: Duration = Duration::from_secs(3);
 /// How often what could not be fetched so far is tried again.
-const KEEP_EVERY: Duration = Duration::from_secs(5);
+const PREFETCH_PERIOD: Duration = Duration::from_secs(5);
 /// How long the keeper's own reads may take.
-const KEEP_DEADLINE: Duration = Duration::from_secs(30);
+const PREFETCH_DEADLINE: Duration = Duration::from_secs(30);
 /// How long reflectors may take to end.
 const REFLECTORS_END: Duration = Duration::from_secs(2);
 /// When asking again may help, where nobody said.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Where the pods and objects come from, for reports.
-enum From {
+enum Origin {
     Kube(KubeClient, PerKind<KubeReflect>),
     Manifests {
         reader: larder_manifests::ManifestReader,
@@ -71,15 +71,16 @@ pub struct Node<M: MachineClocks = ThisMachine> {
     name: Arc<str>,
     clock: MonotonicClock<M>,
     started_at: Timestamp,
-    from: From,
+    origin: Origin,
     pods: SourceReader<Pod>,
-    own: SourceReader<larder_resource::Node>,
+    /// The object of this node in the API.
+    api_object: SourceReader<larder_resource::Node>,
     caches: Arc<Caches<M>>,
     registrar: Arc<Registrar<M>>,
     runtime: Option<Arc<RuntimeSide<M>>>,
     metrics: Metrics,
     /// What the API server said against the node's name or the credentials when it was asked at the start.
-    objection: Arc<OnceLock<String>>,
+    refusal: Arc<OnceLock<String>>,
     tasks: Tasks,
 }
 
@@ -152,7 +153,7 @@ impl<M: MachineClocks> Node<M> {
                 source: sources.source,
                 policy: config.policy.clone(),
                 token: tasks.token.clone(),
-                tasks: tasks.fleeting.clone(),
+                tasks: tasks.short.clone(),
                 metrics: Arc::new(metrics.of(kind)),
             })
         };
@@ -164,17 +165,17 @@ impl<M: MachineClocks> Node<M> {
             name,
             clock,
             started_at: clock.now(),
-            from: sources.from,
+            origin: sources.origin,
             pods: sources.pods,
-            own: sources.node,
+            api_object: sources.node,
             caches,
             registrar,
             runtime,
             metrics,
-            objection: Arc::default(),
+            refusal: Arc::default(),
             tasks,
         };
-        node.ask_for_itself();
+        node.check_node_exists();
         node.run(sources.run, config.policy.fetch_on_reference);
         for kind in ObjectKind::ALL {
             let (caches, every, until) = (Arc::clone(&node.caches), config.idle_check(), node.tasks.token.clone());
@@ -202,25 +203,24 @@ impl<M: MachineClocks> Node<M> {
         if fetch_on_reference {
             for kind in ObjectKind::ALL {
                 let (caches, until) = (Arc::clone(&self.caches), token.clone());
-                tasks.spawn(
-                    kind.resource(),
-                    async move { caches.of(kind).keep(KEEP_EVERY, KEEP_DEADLINE, until).await },
-                );
+                tasks.spawn(kind.resource(), async move {
+                    caches.of(kind).prefetch(PREFETCH_PERIOD, PREFETCH_DEADLINE, until).await;
+                });
             }
         }
     }
 
     /// Asks the API server once whether the node is there and these credentials may read it. A node that is not there may
-    /// be about to register, so an objection is told and ends nothing.
-    fn ask_for_itself(&self) {
-        let From::Kube(client, _) = &self.from else { return };
-        let (client, name, objection) = (client.clone(), Arc::clone(&self.name), Arc::clone(&self.objection));
+    /// be about to register, so a problem is reported and ends nothing.
+    fn check_node_exists(&self) {
+        let Origin::Kube(client, _) = &self.origin else { return };
+        let (client, name, refusal) = (client.clone(), Arc::clone(&self.name), Arc::clone(&self.refusal));
         let token = self.tasks.token.clone();
-        self.tasks.fleeting.spawn(async move {
+        self.tasks.short.spawn(async move {
             match token.run_until_cancelled(client.check_node(&name)).await {
                 Some(Err(error)) => {
                     tracing::error!(%error, "the API server objects; going on, in case that changes");
-                    let _ = objection.set(error.to_string());
+                    let _ = refusal.set(error.to_string());
                 }
                 Some(Ok(NodeCheck::Unknown(error))) => tracing::warn!(%error, "the API server cannot be asked yet"),
                 Some(Ok(NodeCheck::Found(_))) | None => {}
@@ -235,7 +235,7 @@ impl<M: MachineClocks> Node<M> {
     /// clocks where it did not sleep.
     pub fn note_sleep(&self) -> Duration {
         let slept = self.clock.note_sleep();
-        if let From::Kube(client, _) = &self.from
+        if let Origin::Kube(client, _) = &self.origin
             && !slept.is_zero()
         {
             client.note_sleep(slept);
@@ -246,7 +246,7 @@ impl<M: MachineClocks> Node<M> {
     /// Ends everything, and waits for it.
     pub async fn stop(&self) {
         self.tasks.stop().await;
-        if let From::Kube(_, reflects) = &self.from {
+        if let Origin::Kube(_, reflects) = &self.origin {
             for reflect in reflects.values() {
                 // What does not end is dropped with the process.
                 let _ = tokio::time::timeout(REFLECTORS_END, reflect.stop()).await;
@@ -357,7 +357,7 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
     pub fn get_pod(&self, namespace: &str, name: &str) -> Result<Answer<Pod>, ReadError> {
-        self.held(&self.pods, namespace, name)
+        self.read_source(&self.pods, namespace, name)
     }
 
     /// The pods of this node, in all namespaces.
@@ -376,10 +376,15 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
     pub fn get_node(&self, name: &str) -> Result<Answer<larder_resource::Node>, ReadError> {
-        self.held(&self.own, "", name)
+        self.read_source(&self.api_object, "", name)
     }
 
-    fn held<T: Held>(&self, reader: &SourceReader<T>, namespace: &str, name: &str) -> Result<Answer<T>, ReadError> {
+    fn read_source<T: Held>(
+        &self,
+        reader: &SourceReader<T>,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Answer<T>, ReadError> {
         let slash = if namespace.is_empty() { "" } else { "/" };
         let what = || format!("{} \"{namespace}{slash}{name}\"", T::KIND.singular());
         // What is there may be served, stale, before it is known what is absent.
@@ -561,7 +566,7 @@ fn not_relisted(runtime: &RuntimeSide<impl MachineClocks>, what: String) -> Read
 
 /// The sources, before they run.
 struct Sources {
-    from: From,
+    origin: Origin,
     pods: SourceReader<Pod>,
     node: SourceReader<larder_resource::Node>,
     objects: PerKind<(ObjectSource, ObjectReflectors)>,
@@ -598,7 +603,7 @@ impl Sources {
             run: RunSources::Kube(pods, node),
             default_ttl: config.default_ttl,
             source: None,
-            from: From::Kube(client, reflects),
+            origin: Origin::Kube(client, reflects),
         })
     }
 
@@ -620,7 +625,7 @@ impl Sources {
             // A read is a look into a map, so every read has what the files have.
             default_ttl: Duration::ZERO,
             source: Some(Source::Manifest),
-            from: From::Manifests { reader, _no_node: writer },
+            origin: Origin::Manifests { reader, _no_node: writer },
         })
     }
 }
@@ -634,8 +639,10 @@ fn runtime_side<M: MachineClocks>(
         |text: &String| larder_cri::parse_endpoint(text).map_err(|error| StartError::Runtime(error.to_string()));
     let wanted = match &config.runtime {
         RuntimeEndpoint::None => return Ok(None),
-        RuntimeEndpoint::Search => Wanted::FirstOf(config.runtime_sockets.iter().map(parse).collect::<Result<_, _>>()?),
-        RuntimeEndpoint::At(endpoint) => Wanted::At(parse(endpoint)?),
+        RuntimeEndpoint::Search => {
+            RuntimeChoice::FirstOf(config.runtime_sockets.iter().map(parse).collect::<Result<_, _>>()?)
+        }
+        RuntimeEndpoint::At(endpoint) => RuntimeChoice::At(parse(endpoint)?),
     };
     let (pleg, cri) = (config.pleg.clone(), config.cri.clone());
     let side = RuntimeSide::new(wanted, pleg, config.runtime_events, cri, clock, metrics.of_pleg());

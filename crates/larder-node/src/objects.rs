@@ -18,12 +18,12 @@
 //!
 //! # Locks
 //!
-//! That of the [`FetchLog`], never over an `.await`; `holds` before those of [`PodObjects`] and of the store.
+//! That of the [`FetchLog`], never over an `.await`; `pod_reads` before those of [`PodObjects`] and of the store.
 
 use crate::answer::Answer;
 use crate::config::Policy;
 use crate::error::ReadError;
-use crate::fetch_log::{Backoff, Failure, FetchLog, Logged, SourceFetch, SourceReflectors};
+use crate::fetch_log::{Backoff, Failure, FetchLog, LoggedFetch, SourceFetch, SourceReflectors};
 use crate::metrics::ObjectMetrics;
 use crate::reflector_log::LoggedReflectors;
 use crate::strategy::Strategy;
@@ -45,13 +45,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-mod hold;
 mod inventory;
+mod pod_reads;
 
 /// When asking again may help where the source did not say.
 const RETRY: Duration = Duration::from_secs(1);
 /// Fetches that may go on after their readers' deadline, at most: a source that hangs is not to collect more of them.
-const MOST_GOING_ON: usize = 64;
+const MAX_DETACHED: usize = 64;
 
 /// The references of a pod to objects of one of the kinds.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Ttl for NodeTtl {
 }
 
 /// The store of the strategy that was chosen, whose reflectors' errors are those of its fetches.
-type ObjectStore<F, R, C> = StrategyStore<Logged<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, NodeTtl>;
+type ObjectStore<F, R, C> = StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, NodeTtl>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
@@ -118,13 +118,13 @@ where
     source: Option<Source>,
     objects: Arc<Objects<F, R, C>>,
     log: Arc<FetchLog>,
-    holds: Mutex<hold::Holds>,
+    pod_reads: Mutex<pod_reads::PodReads>,
     /// Fetches that went on after their readers' deadline, one an object.
-    going_on: Arc<Mutex<HashSet<ObjectKey>>>,
+    detached: Arc<Mutex<HashSet<ObjectKey>>>,
     token: CancellationToken,
     tasks: TaskTracker,
     /// Wakes the keeper: there are objects to fetch.
-    wanted: Notify,
+    new_references: Notify,
     metrics: Arc<ObjectMetrics>,
 }
 
@@ -170,7 +170,7 @@ where
         let policy = config.policy;
         let backoff = Backoff { initial: policy.fetch_backoff_initial, max: policy.fetch_backoff_max };
         let log = Arc::new(FetchLog::new(backoff));
-        let fetch = Logged {
+        let fetch = LoggedFetch {
             fetch: config.fetch,
             clock: config.clock.clone(),
             log: Arc::clone(&log),
@@ -198,11 +198,11 @@ where
             source: config.source,
             objects: Arc::new(PodObjects::new(store, ReferencesOf(config.kind))),
             log,
-            holds: Mutex::default(),
-            going_on: Arc::default(),
+            pod_reads: Mutex::default(),
+            detached: Arc::default(),
             token: config.token,
             tasks: config.tasks,
-            wanted: Notify::new(),
+            new_references: Notify::new(),
             metrics: config.metrics,
         }
     }
@@ -211,7 +211,7 @@ where
     pub(crate) fn register_pod(&self, pod: &Pod) {
         let references = ReferencesOf(self.kind);
         let identity = references.identity(pod);
-        self.stays(identity);
+        self.cancel_unregister(identity);
         let is_new = !self.objects.is_registered(identity);
         let before = self.references_of(identity);
         self.objects.register_pod(pod);
@@ -226,10 +226,10 @@ where
         for name in mounted(self.kind, pod) {
             self.objects.store().set_mounted(namespace, name);
         }
-        self.wanted.notify_one();
+        self.new_references.notify_one();
     }
 
-    /// The caller runs the effects once it has released the lock of the holds.
+    /// The caller runs the effects once it has released the lock of `pod_reads`.
     fn unregister_now(&self, pod: PodIdentity<'_>) -> Effects<'_> {
         let before = self.references_of(pod);
         let effects = self.objects.unregister_locked(pod);
@@ -304,35 +304,35 @@ where
         }
         let mut get = get(Arc::clone(&self.objects), key.clone());
         let Ok(result) = tokio::time::timeout(deadline, &mut get).await else {
-            self.go_on(key, get);
+            self.detach(key, get);
             let why = format!("no answer within {deadline:?}");
             let since = self.log.failure(key).map_or(began, |earlier| earlier.since);
-            let failure = Failure::unreported(since, self.clock.now() + RETRY, why.into());
+            let failure = Failure::no_answer(since, self.clock.now() + RETRY, why.into());
             return self.answer_held(key, &failure, Outcome::FetchFailed);
         };
         match result {
             Ok(read) => Ok(self.answer(key, read)),
             Err(GetError::NotFound { freshness, .. }) => Err(self.not_found(key, freshness)),
             Err(GetError::Fetch { source, .. }) => {
-                let unreported = || Failure::unreported(began, self.clock.now() + RETRY, source.to_string().into());
-                Err(self.unknown(key, &self.log.failure(key).unwrap_or_else(unreported)))
+                let no_answer = || Failure::no_answer(began, self.clock.now() + RETRY, source.to_string().into());
+                Err(self.unknown(key, &self.log.failure(key).unwrap_or_else(no_answer)))
             }
             Err(_) => Err(self.not_referenced(key)),
         }
     }
 
     /// Lets a fetch go on that its reader does not wait for any more.
-    fn go_on(&self, key: &ObjectKey, get: impl Future<Output: Send> + Send + 'static) {
-        let mut all = self.going_on.lock();
-        if all.len() >= MOST_GOING_ON || !all.insert(key.clone()) {
+    fn detach(&self, key: &ObjectKey, get: impl Future<Output: Send> + Send + 'static) {
+        let mut all = self.detached.lock();
+        if all.len() >= MAX_DETACHED || !all.insert(key.clone()) {
             return;
         }
         drop(all);
-        let (key, going_on, token) = (key.clone(), Arc::clone(&self.going_on), self.token.clone());
+        let (key, detached, token) = (key.clone(), Arc::clone(&self.detached), self.token.clone());
         self.tasks.spawn(async move {
             // The source's own deadline bounds it.
             let _ = token.run_until_cancelled(get).await;
-            going_on.lock().remove(&key);
+            detached.lock().remove(&key);
         });
     }
 

@@ -25,30 +25,30 @@ pub(crate) struct LoggedReflectors<R, C, E> {
 }
 
 /// A reflector that runs; its failure is of no interest once it has ended.
-pub(crate) struct Running<R> {
+pub(crate) struct LoggedReflector<R> {
     _reflector: R,
     scope: Scope,
     log: Arc<FetchLog>,
 }
 
-impl<R> Drop for Running<R> {
+impl<R> Drop for LoggedReflector<R> {
     fn drop(&mut self) {
         self.log.watch_ended(&self.scope);
     }
 }
 
 /// Notes what a reflector tells.
-struct Noting<C> {
+struct ScopeLog<C> {
     kind: &'static str,
     scope: Scope,
     clock: C,
     log: Arc<FetchLog>,
 }
 
-impl<C: Clock> Noting<C> {
+impl<C: Clock> ScopeLog<C> {
     /// The source has told of all that is in the scope, or of one object of it.
-    fn told(&self, key: Option<&ObjectKey>) {
-        self.log.watch_told(&self.scope, key, self.clock.now());
+    fn observed(&self, key: Option<&ObjectKey>) {
+        self.log.watch_observed(&self.scope, key, self.clock.now());
     }
 
     fn failed<E: SourceError>(&self, error: &E) {
@@ -64,13 +64,13 @@ impl<C: Clock> Noting<C> {
 }
 
 impl<R, C: Clock + Clone, E> LoggedReflectors<R, C, E> {
-    fn noting(&self, scope: Scope) -> Noting<C> {
+    fn log(&self, scope: Scope) -> ScopeLog<C> {
         let kind = self.kind.resource();
-        Noting { kind, scope, clock: self.clock.clone(), log: Arc::clone(&self.log) }
+        ScopeLog { kind, scope, clock: self.clock.clone(), log: Arc::clone(&self.log) }
     }
 
-    fn running<T>(&self, scope: Scope, reflector: T) -> Running<T> {
-        Running { _reflector: reflector, scope, log: Arc::clone(&self.log) }
+    fn logged<T>(&self, scope: Scope, reflector: T) -> LoggedReflector<T> {
+        LoggedReflector { _reflector: reflector, scope, log: Arc::clone(&self.log) }
     }
 }
 
@@ -83,48 +83,48 @@ where
 {
     type Object = KubeObject;
     type Error = E;
-    type Reflector = Running<R::Reflector>;
+    type Reflector = LoggedReflector<R::Reflector>;
 
     fn reflect(
         &self,
         key: &ObjectKey,
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, E>,
-    ) -> Running<R::Reflector> {
+    ) -> LoggedReflector<R::Reflector> {
         let scope = Scope::Object(key.clone());
-        let (noting, of) = (self.noting(scope.clone()), key.clone());
+        let (log, of) = (self.log(scope.clone()), key.clone());
         let logged = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
             ReflectorEvent::Listing => sink.listing(),
             ReflectorEvent::Replace(object, read) => {
-                noting.told(Some(&of));
+                log.observed(Some(&of));
                 sink.replace(object, read);
             }
             ReflectorEvent::Set(object) => {
-                noting.told(Some(&of));
+                log.observed(Some(&of));
                 sink.set(object);
             }
             ReflectorEvent::Delete => {
-                noting.told(Some(&of));
+                log.observed(Some(&of));
                 sink.delete();
             }
             ReflectorEvent::Confirm(ago) => {
-                noting.told(None);
+                log.observed(None);
                 sink.confirm_as_of(ago);
             }
             ReflectorEvent::Bookmark { version } => {
-                noting.told(None);
+                log.observed(None);
                 sink.bookmark(&version);
             }
             ReflectorEvent::Failed(error) => {
-                noting.failed(&*error);
+                log.failed(&*error);
                 sink.failed(Arc::new((*error).clone().into()));
             }
             ReflectorEvent::WentBack { before, after } => {
-                noting.went_back(&before, &after);
+                log.went_back(&before, &after);
                 sink.went_back(&before, &after);
             }
         });
-        self.running(scope, self.reflect.reflect(key, resume, logged))
+        self.logged(scope, self.reflect.reflect(key, resume, logged))
     }
 }
 
@@ -143,43 +143,43 @@ where
         self.reflect.count(namespace).map_err(Into::into)
     }
 
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> Running<R::Reflector> {
+    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> LoggedReflector<R::Reflector> {
         let scope = Scope::Namespace(namespace.into());
-        let (noting, of) = (self.noting(scope.clone()), namespace.to_owned());
+        let (log, of) = (self.log(scope.clone()), namespace.to_owned());
         let logged = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
             NamespaceEvent::Listing => sink.listing(),
             NamespaceEvent::Replace(objects, read) => {
-                noting.told(None);
+                log.observed(None);
                 for (name, _) in &objects {
-                    noting.told(Some(&ObjectKey::new(&of, name)));
+                    log.observed(Some(&ObjectKey::new(&of, name)));
                 }
                 sink.replace(objects, read);
             }
             NamespaceEvent::Set(name, object) => {
-                noting.told(Some(&ObjectKey::new(&of, &name)));
+                log.observed(Some(&ObjectKey::new(&of, &name)));
                 sink.set(&name, object);
             }
             NamespaceEvent::Delete(name) => {
-                noting.told(Some(&ObjectKey::new(&of, &name)));
+                log.observed(Some(&ObjectKey::new(&of, &name)));
                 sink.delete(&name);
             }
             NamespaceEvent::Confirm(ago) => {
-                noting.told(None);
+                log.observed(None);
                 sink.confirm_as_of(ago);
             }
             NamespaceEvent::Bookmark { version } => {
-                noting.told(None);
+                log.observed(None);
                 sink.bookmark(&version);
             }
             NamespaceEvent::Failed(error) => {
-                noting.failed(&*error);
+                log.failed(&*error);
                 sink.failed(Arc::new((*error).clone().into()));
             }
             NamespaceEvent::WentBack { before, after } => {
-                noting.went_back(&before, &after);
+                log.went_back(&before, &after);
                 sink.went_back(&before, &after);
             }
         });
-        self.running(scope, self.reflect.reflect_namespace(namespace, logged))
+        self.logged(scope, self.reflect.reflect_namespace(namespace, logged))
     }
 }

@@ -20,7 +20,7 @@ use larder_pleg::{
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
-use search::LateRuntime;
+use search::DiscoveredRuntime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl WaitError {
 }
 
 /// Which container runtime to ask.
-pub(crate) enum Wanted {
+pub(crate) enum RuntimeChoice {
     /// The one at this endpoint.
     At(Endpoint),
     /// The first of these where one answers.
@@ -93,26 +93,26 @@ pub(crate) enum Wanted {
 /// The container runtime, relisted.
 pub(crate) struct RuntimeSide<M: MachineClocks> {
     clock: MonotonicClock<M>,
-    late: Arc<LateRuntime>,
-    pleg: Pleg<LateRuntime, MonotonicClock<M>>,
+    discovered: Arc<DiscoveredRuntime>,
+    pleg: Pleg<DiscoveredRuntime, MonotonicClock<M>>,
     reader: PodStatusReader<PodStatus, RuntimeError>,
     relist_period: Duration,
     /// Whether the runtime's events are followed.
     events: bool,
     metrics: Arc<RuntimeMetrics>,
-    attempts: Arc<Attempts<M>>,
+    attempts: Arc<RelistAttempts<M>>,
     /// Waits for a change that are open; those for something newer are counted by the cache. A plain count: relaxed.
     waits_for_change: AtomicUsize,
 }
 
 /// Notes when the last attempt to list all pods ended, with or without success, and passes every measurement on.
-struct Attempts<M> {
+struct RelistAttempts<M> {
     clock: MonotonicClock<M>,
     ended_at: Mutex<Option<Timestamp>>,
     next: Observers,
 }
 
-impl<M: MachineClocks> PlegObserver for Attempts<M> {
+impl<M: MachineClocks> PlegObserver for RelistAttempts<M> {
     fn relist_duration(&self, duration: Duration) {
         *self.ended_at.lock() = Some(self.clock.now());
         self.next.relist_duration(duration);
@@ -158,7 +158,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
     ///
     /// A message that names what cannot be used.
     pub(crate) fn new(
-        runtime: Wanted,
+        runtime: RuntimeChoice,
         options: PlegOptions,
         events: bool,
         cri: CriOptions,
@@ -166,19 +166,19 @@ impl<M: MachineClocks> RuntimeSide<M> {
         observer: Arc<dyn PlegObserver>,
     ) -> Result<Self, String> {
         let metrics = Arc::new(RuntimeMetrics::new(clock));
-        let late = match runtime {
-            Wanted::At(endpoint) => LateRuntime::at(endpoint, cri, Arc::clone(&metrics)),
-            Wanted::FirstOf(sockets) => LateRuntime::first_of(sockets, cri, Arc::clone(&metrics)),
+        let discovered = match runtime {
+            RuntimeChoice::At(endpoint) => DiscoveredRuntime::at(endpoint, cri, Arc::clone(&metrics)),
+            RuntimeChoice::FirstOf(sockets) => DiscoveredRuntime::first_of(sockets, cri, Arc::clone(&metrics)),
         };
-        let late = Arc::new(late.map_err(|error| error.to_string())?);
+        let discovered = Arc::new(discovered.map_err(|error| error.to_string())?);
         let (writer, reader) = pod_status_cache(Options::default());
         let relist_period = options.relist_period;
-        let pleg = Pleg::new(Arc::clone(&late), clock, writer, options).map_err(|error| error.to_string())?;
+        let pleg = Pleg::new(Arc::clone(&discovered), clock, writer, options).map_err(|error| error.to_string())?;
         let next = Observers { pleg: observer, runtime: Arc::clone(&metrics) };
-        let attempts = Arc::new(Attempts { clock, ended_at: Mutex::default(), next });
+        let attempts = Arc::new(RelistAttempts { clock, ended_at: Mutex::default(), next });
         let pleg = pleg.with_observer(Arc::clone(&attempts) as _);
         let waits_for_change = AtomicUsize::new(0);
-        Ok(Self { clock, late, pleg, reader, relist_period, events, metrics, attempts, waits_for_change })
+        Ok(Self { clock, discovered, pleg, reader, relist_period, events, metrics, attempts, waits_for_change })
     }
 
     pub(crate) fn metrics(&self) -> &RuntimeMetrics {
@@ -187,12 +187,12 @@ impl<M: MachineClocks> RuntimeSide<M> {
 
     /// Relists, and follows the runtime's events, until the token is cancelled.
     pub(crate) async fn run(&self, token: CancellationToken) {
-        let search = token.run_until_cancelled(self.late.search(|| self.pleg.request_relist_of_all()));
+        let search = token.run_until_cancelled(self.discovered.search(|| self.pleg.request_relist_of_all()));
         // Boxed, so that the task stays small.
         let search = Box::pin(search);
         let events = async {
-            if self.events && token.run_until_cancelled(self.late.found()).await.is_some() {
-                self.pleg.watch_events(&*self.late, token.clone()).await;
+            if self.events && token.run_until_cancelled(self.discovered.found()).await.is_some() {
+                self.pleg.watch_events(&*self.discovered, token.clone()).await;
             }
         };
         tokio::join!(self.pleg.run(token.clone()), Box::pin(events), search);
@@ -382,7 +382,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         };
         SourceReport {
             name: "runtime".to_owned(),
-            from: self.late.endpoint(),
+            from: self.discovered.endpoint(),
             state,
             last_contact: relisted.and_then(|at| crate::wall_time(&self.clock, at)),
             age_seconds: relisted.map(|at| now.saturating_duration_since(at).as_secs_f64()),
@@ -400,7 +400,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
                 self.relist_period
             )
         });
-        self.late.note().into_iter().chain(no_events).collect()
+        self.discovered.note().into_iter().chain(no_events).collect()
     }
 
     pub(crate) fn container_counts(&self) -> ContainerCounts {

@@ -9,24 +9,24 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// How long tasks may take to end once they are told to.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Tasks {
     pub(crate) token: CancellationToken,
     /// Short ones that come with reads and end by themselves, or with the token.
-    pub(crate) fleeting: TaskTracker,
+    pub(crate) short: TaskTracker,
     running: Mutex<JoinSet<()>>,
     ended: Arc<Mutex<Vec<Cow<'static, str>>>>,
 }
 
 /// Notes the end of a task, by a panic too.
-struct Ending {
+struct EndGuard {
     name: Cow<'static, str>,
     token: CancellationToken,
     ended: Arc<Mutex<Vec<Cow<'static, str>>>>,
 }
 
-impl Drop for Ending {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         if !self.token.is_cancelled() {
             tracing::error!(task = &*self.name, "a task of larder has ended that was to run on");
@@ -37,13 +37,13 @@ impl Drop for Ending {
 
 impl Tasks {
     pub(crate) fn new(token: CancellationToken) -> Self {
-        Self { token, fleeting: TaskTracker::new(), running: Mutex::default(), ended: Arc::default() }
+        Self { token, short: TaskTracker::new(), running: Mutex::default(), ended: Arc::default() }
     }
 
     pub(crate) fn spawn(&self, name: impl Into<Cow<'static, str>>, task: impl Future<Output = ()> + Send + 'static) {
-        let ending = Ending { name: name.into(), token: self.token.clone(), ended: Arc::clone(&self.ended) };
+        let guard = EndGuard { name: name.into(), token: self.token.clone(), ended: Arc::clone(&self.ended) };
         self.running.lock().spawn(async move {
-            let _ending = ending;
+            let _guard = guard;
             task.await;
         });
     }
@@ -56,13 +56,13 @@ impl Tasks {
     /// Tells all tasks to end, and waits for them; those that do not are aborted after a while.
     pub(crate) async fn stop(&self) {
         self.token.cancel();
-        self.fleeting.close();
+        self.short.close();
         let mut running = std::mem::take(&mut *self.running.lock());
         let all_ended = async {
             while running.join_next().await.is_some() {}
-            self.fleeting.wait().await;
+            self.short.wait().await;
         };
-        if tokio::time::timeout(PATIENCE, all_ended).await.is_err() {
+        if tokio::time::timeout(STOP_DEADLINE, all_ended).await.is_err() {
             tracing::warn!(left = running.len(), "tasks did not end in time, and are dropped");
         }
         running.shutdown().await;

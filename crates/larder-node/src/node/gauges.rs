@@ -1,7 +1,7 @@
 //! What is read off a node's larder at each scrape, beside what is counted as it happens.
 
-use super::describe::number;
-use super::{From, Node};
+use super::status::number;
+use super::{Node, Origin};
 use crate::report::{Keeping, Report, SourceState};
 use larder_clock::MachineClocks;
 use larder_kube::KubeStats;
@@ -39,11 +39,11 @@ impl<M: MachineClocks> fmt::Debug for Gauges<M> {
 impl<M: MachineClocks> Collector for Gauges<M> {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(node) = self.0.upgrade() else { return Ok(()) };
-        let mut out = Out(encoder);
+        let mut out = MetricWriter(encoder);
         let report = node.report();
         held(&mut out, &report)?;
         objects(&mut out, &node, &report)?;
-        if let From::Kube(client, _) = &node.from {
+        if let Origin::Kube(client, _) = &node.origin {
             api_server(&mut out, &client.stats())?;
         }
         sources(&mut out, &report)?;
@@ -57,9 +57,9 @@ impl<M: MachineClocks> Collector for Gauges<M> {
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// Where metrics are written to.
-struct Out<'a>(DescriptorEncoder<'a>);
+struct MetricWriter<'a>(DescriptorEncoder<'a>);
 
-impl Out<'_> {
+impl MetricWriter<'_> {
     fn write<M: EncodeMetric>(
         &mut self,
         (name, help, unit): (&str, &str, Option<&Unit>),
@@ -94,7 +94,7 @@ impl Out<'_> {
     }
 }
 
-fn held(out: &mut Out<'_>, report: &Report) -> fmt::Result {
+fn held(out: &mut MetricWriter<'_>, report: &Report) -> fmt::Result {
     let counts = &report.counts;
     out.gauge("larder_pods", "Pods of this node", counts.pods)?;
     out.gauge("larder_pods_registered", "Pods whose objects are held", counts.pods_registered)?;
@@ -122,7 +122,7 @@ fn held(out: &mut Out<'_>, report: &Report) -> fmt::Result {
 }
 
 /// How objects are kept, by kind.
-fn objects(out: &mut Out<'_>, node: &Node<impl MachineClocks>, report: &Report) -> fmt::Result {
+fn objects(out: &mut MetricWriter<'_>, node: &Node<impl MachineClocks>, report: &Report) -> fmt::Result {
     let of = |kind: &str| vec![("kind", kind.to_owned())];
     let kept = report.keeping.iter().flat_map(|keeping| {
         [
@@ -191,7 +191,7 @@ fn objects(out: &mut Out<'_>, node: &Node<impl MachineClocks>, report: &Report) 
 }
 
 /// What is open to the API server, and what lists and watches came to.
-fn api_server(out: &mut Out<'_>, stats: &KubeStats) -> fmt::Result {
+fn api_server(out: &mut MetricWriter<'_>, stats: &KubeStats) -> fmt::Result {
     for (name, help, count) in [
         ("larder_api_server_connections", "HTTP/2 connections that are open", stats.connections_open),
         (
@@ -254,7 +254,7 @@ fn api_server(out: &mut Out<'_>, stats: &KubeStats) -> fmt::Result {
     out.write(("larder_api_server_relists", help, None), MetricType::Counter, relists)
 }
 
-fn sources(out: &mut Out<'_>, report: &Report) -> fmt::Result {
+fn sources(out: &mut MetricWriter<'_>, report: &Report) -> fmt::Result {
     let label = |name: &str| vec![("source", name.to_owned())];
     let asked = report.sources.iter().filter(|source| !matches!(source.state, SourceState::Off | SourceState::Idle));
     let up = asked.map(|source| (label(&source.name), u64::from(source.state == SourceState::Ok)));
@@ -268,7 +268,7 @@ fn sources(out: &mut Out<'_>, report: &Report) -> fmt::Result {
     out.gauges("larder_build_info", "The version, as a label", [(vec![("version", report.version.clone())], 1)])
 }
 
-fn pleg(out: &mut Out<'_>, stats: &PlegStats) -> fmt::Result {
+fn pleg(out: &mut MetricWriter<'_>, stats: &PlegStats) -> fmt::Result {
     for (name, help, count) in [
         ("larder_pleg_relists", "Lists of all pods that the runtime answered", stats.relists),
         ("larder_pleg_relists_failed", "Lists of all pods that failed", stats.relists_failed),

@@ -99,11 +99,11 @@ where
 
     /// Fetches what pods refer to and nobody has read yet, until the token is cancelled; but for what every read asks for
     /// all the same.
-    pub(crate) async fn keep(&self, every: Duration, deadline: Duration, token: CancellationToken) {
+    pub(crate) async fn prefetch(&self, every: Duration, deadline: Duration, token: CancellationToken) {
         loop {
             tokio::select! {
                 () = token.cancelled() => return,
-                () = self.wanted.notified() => {}
+                () = self.new_references.notified() => {}
                 () = tokio::time::sleep(every) => {}
             }
             let is_missing = |status: &ObjectStatus| {

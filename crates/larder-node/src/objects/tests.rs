@@ -484,7 +484,7 @@ async fn what_is_referred_to_is_fetched_before_anyone_reads_it_and_again_until_i
     let token = CancellationToken::new();
     let keeper = tokio::spawn({
         let (cache, token) = (Arc::clone(&cache), token.clone());
-        async move { cache.keep(Duration::from_secs(5), DEADLINE, token).await }
+        async move { cache.prefetch(Duration::from_secs(5), DEADLINE, token).await }
     });
     cache.register_pod(&pod("web", &["db"]));
     tokio::time::sleep(Duration::from_secs(1)).await;

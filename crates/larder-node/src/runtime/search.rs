@@ -37,7 +37,7 @@ const SURVEY: Duration = Duration::from_mins(1);
 const REMEDY: &str = "name its socket with --runtime-endpoint";
 
 /// A runtime that may not be there yet.
-pub(crate) struct LateRuntime {
+pub(crate) struct DiscoveredRuntime {
     /// Where to look for one; empty if its endpoint is named.
     sockets: Vec<Endpoint>,
     options: CriOptions,
@@ -59,7 +59,7 @@ struct Search {
     others: Vec<Endpoint>,
 }
 
-impl LateRuntime {
+impl DiscoveredRuntime {
     /// The runtime at an endpoint.
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl LateRuntime {
     }
 }
 
-impl Runtime for LateRuntime {
+impl Runtime for DiscoveredRuntime {
     async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
         self.get("ListPodSandbox").await?.pods().await
     }
@@ -252,7 +252,7 @@ impl Runtime for LateRuntime {
     }
 }
 
-impl EventSource for LateRuntime {
+impl EventSource for DiscoveredRuntime {
     fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
         let open = async move { self.get("GetContainerEvents").await.map(EventSource::events) };
         stream::once(open).try_flatten().inspect_ok(|event| self.metrics.runtime_event(event))

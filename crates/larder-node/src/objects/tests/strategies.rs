@@ -246,7 +246,7 @@ async fn a_read_for_a_pod_holds_its_references_though_the_pod_goes() {
     server.set("db", Says::Object { version: 1 });
     assert_eq!(version(&reader.await.unwrap().unwrap()), "1");
     assert_eq!(cache.references("shop", "db"), 0, "let go of with it");
-    assert!(cache.holds.lock().is_empty() && cache.registered_pods().is_empty());
+    assert!(cache.pod_reads.lock().is_empty() && cache.registered_pods().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

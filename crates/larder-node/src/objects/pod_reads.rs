@@ -14,10 +14,10 @@ use std::time::Duration;
 type PodKey = (String, String, String);
 
 /// The pods that reads are made for right now.
-pub(super) type Holds = HashMap<PodKey, OpenReads>;
+pub(super) type PodReads = HashMap<PodKey, InFlight>;
 
 #[derive(Debug, Default)]
-pub(super) struct OpenReads {
+pub(super) struct InFlight {
     /// Reads that are open; never 0.
     reads: usize,
     /// Whether the pod is to be unregistered with the last of them.
@@ -29,7 +29,7 @@ fn key_of(pod: PodIdentity<'_>) -> PodKey {
 }
 
 /// Keeps a pod's references until it is dropped.
-struct Hold<'c, F, R, C>
+struct PodRead<'c, F, R, C>
 where
     F: SourceFetch,
     R: SourceReflectors<F::Error>,
@@ -39,7 +39,7 @@ where
     pod: PodIdentity<'c>,
 }
 
-impl<F, R, C> Drop for Hold<'_, F, R, C>
+impl<F, R, C> Drop for PodRead<'_, F, R, C>
 where
     F: SourceFetch,
     R: SourceReflectors<F::Error>,
@@ -47,16 +47,16 @@ where
 {
     fn drop(&mut self) {
         let key = key_of(self.pod);
-        let mut holds = self.cache.holds.lock();
-        let Some(open) = holds.get_mut(&key) else { return };
+        let mut pod_reads = self.cache.pod_reads.lock();
+        let Some(open) = pod_reads.get_mut(&key) else { return };
         open.reads -= 1;
         if open.reads > 0 {
             return;
         }
         // Under the lock, so that a read which begins now either finds the pod registered, or does not.
-        let is_leaving = holds.remove(&key).is_some_and(|open| open.is_leaving);
+        let is_leaving = pod_reads.remove(&key).is_some_and(|open| open.is_leaving);
         let effects = is_leaving.then(|| self.cache.unregister_now(self.pod));
-        drop(holds);
+        drop(pod_reads);
         drop(effects);
     }
 }
@@ -85,31 +85,31 @@ where
             uid: pod.uid.to_owned(),
             why,
         };
-        let result = match self.hold(pod) {
+        let result = match self.begin_read(pod) {
             None => Err(refused("its objects are not held: it is gone, or it has ended")),
             Some(_) if !self.references_of(pod).contains(&ObjectKey::new(pod.namespace, name)) => {
                 Err(refused("the pod does not refer to it"))
             }
-            Some(_hold) => return self.read(pod.namespace, name, deadline).await,
+            Some(_read) => return self.read(pod.namespace, name, deadline).await,
         };
         self.metrics.read(&result, self.clock.now());
         result
     }
 
-    /// Holds the references of a pod that is registered.
-    fn hold<'c>(&'c self, pod: PodIdentity<'c>) -> Option<Hold<'c, F, R, C>> {
-        let mut holds = self.holds.lock();
+    /// Keeps the references of a pod that is registered until the guard is dropped.
+    fn begin_read<'c>(&'c self, pod: PodIdentity<'c>) -> Option<PodRead<'c, F, R, C>> {
+        let mut pod_reads = self.pod_reads.lock();
         if !self.objects.is_registered(pod) {
             return None;
         }
-        holds.entry(key_of(pod)).or_default().reads += 1;
-        Some(Hold { cache: self, pod })
+        pod_reads.entry(key_of(pod)).or_default().reads += 1;
+        Some(PodRead { cache: self, pod })
     }
 
     /// A pod is gone, or needs its objects no longer. They are let go of once no read that was made for it is open.
     pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
-        let mut holds = self.holds.lock();
-        let effects = match holds.get_mut(&key_of(pod)) {
+        let mut pod_reads = self.pod_reads.lock();
+        let effects = match pod_reads.get_mut(&key_of(pod)) {
             Some(open) => {
                 open.is_leaving = true;
                 Effects::none()
@@ -117,13 +117,13 @@ where
             // Under the lock, as in the end of a hold.
             None => self.unregister_now(pod),
         };
-        drop(holds);
+        drop(pod_reads);
         effects.run();
     }
 
     /// The pod is registered, or registered again.
-    pub(super) fn stays(&self, pod: PodIdentity<'_>) {
-        if let Some(open) = self.holds.lock().get_mut(&key_of(pod)) {
+    pub(super) fn cancel_unregister(&self, pod: PodIdentity<'_>) {
+        if let Some(open) = self.pod_reads.lock().get_mut(&key_of(pod)) {
             open.is_leaving = false;
         }
     }

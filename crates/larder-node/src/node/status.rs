@@ -1,6 +1,6 @@
 //! How a node's larder is doing: the report, and the checks behind `/livez` and `/readyz`.
 
-use super::{From, Node};
+use super::{Node, Origin};
 use crate::error::ReadError;
 use crate::registrar::Cache;
 use crate::report::{
@@ -54,7 +54,7 @@ impl<M: MachineClocks> Node<M> {
             name: object.key.name().to_owned(),
             references: number(object.references),
             kept: if cache.is_of_manifests() { MANIFEST.to_owned() } else { object.kept.to_string() },
-            state: Known::of(cache, object).as_str().to_owned(),
+            state: ReportedState::of(cache, object).as_str().to_owned(),
             age_seconds: age,
         }
     }
@@ -84,7 +84,7 @@ impl<M: MachineClocks> Node<M> {
     }
 
     fn api_server(&self) -> Option<ApiServerReport> {
-        let From::Kube(client, _) = &self.from else { return None };
+        let Origin::Kube(client, _) = &self.origin else { return None };
         let stats = client.stats();
         Some(ApiServerReport { connections: stats.connections_open, watches: stats.watches_open })
     }
@@ -104,8 +104,8 @@ impl<M: MachineClocks> Node<M> {
     /// answer any more is no reason not to serve what is held.
     pub fn readiness(&self) -> Vec<Check> {
         let mut checks = vec![Check { name: "pods", failure: not_synced(&self.pods) }];
-        if matches!(self.from, From::Kube(..)) {
-            checks.push(Check { name: "node", failure: not_synced(&self.own) });
+        if matches!(self.origin, Origin::Kube(..)) {
+            checks.push(Check { name: "node", failure: not_synced(&self.api_object) });
         }
         if let Some(runtime) = &self.runtime {
             let failure = (!runtime.has_relisted())
@@ -128,17 +128,17 @@ impl<M: MachineClocks> Node<M> {
                 |object: &ObjectStatus| object.state == ObjectState::NotFetched && object.kept != Kept::Direct;
             cache.snapshot().iter().all(|object| !is_open(object) || cache.log().failure(&object.key).is_some())
         });
-        has_answered(&self.pods) && has_answered(&self.own) && runtime && objects
+        has_answered(&self.pods) && has_answered(&self.api_object) && runtime && objects
     }
 
     fn source_reports(&self) -> Vec<SourceReport> {
-        let from = match &self.from {
-            From::Kube(client, _) => client.server().to_string(),
-            From::Manifests { reader, .. } => reader.folder().display().to_string(),
+        let from = match &self.origin {
+            Origin::Kube(client, _) => client.server().to_string(),
+            Origin::Manifests { reader, .. } => reader.folder().display().to_string(),
         };
         let mut sources = vec![self.source_report("pods", &from, &self.pods)];
-        if matches!(self.from, From::Kube(..)) {
-            sources.push(self.source_report("node", &from, &self.own));
+        if matches!(self.origin, Origin::Kube(..)) {
+            sources.push(self.source_report("node", &from, &self.api_object));
         }
         sources.extend(ObjectKind::ALL.map(|kind| self.objects_report(&from, kind)));
         sources.push(match &self.runtime {
@@ -198,12 +198,12 @@ impl<M: MachineClocks> Node<M> {
             let mut counts = ObjectCounts::default();
             for object in cache.snapshot() {
                 counts.referenced += 1;
-                *match Known::of(cache, &object) {
-                    Known::Fresh => &mut counts.fresh,
-                    Known::Due => &mut counts.due,
-                    Known::Stale => &mut counts.stale,
-                    Known::Absent => &mut counts.absent,
-                    Known::Unknown => &mut counts.unknown,
+                *match ReportedState::of(cache, &object) {
+                    ReportedState::Fresh => &mut counts.fresh,
+                    ReportedState::Due => &mut counts.due,
+                    ReportedState::Stale => &mut counts.stale,
+                    ReportedState::Absent => &mut counts.absent,
+                    ReportedState::Unknown => &mut counts.unknown,
                 } += 1;
             }
             counts
@@ -229,21 +229,21 @@ impl<M: MachineClocks> Node<M> {
         {
             degraded.push(format!("runtime: {why}"));
         }
-        if let From::Kube(client, _) = &self.from
+        if let Origin::Kube(client, _) = &self.origin
             && let Some(problem) = client.credentials_problem()
             // Where a source fails by it, that source's line says it.
             && !degraded.iter().any(|line| line.contains(&problem))
         {
             degraded.push(format!("credentials: {problem}"));
         }
-        if let From::Manifests { reader, .. } = &self.from {
+        if let Origin::Manifests { reader, .. } = &self.origin {
             degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
         }
-        if matches!(self.from, From::Kube(..))
+        if matches!(self.origin, Origin::Kube(..))
             && let Err(error) = self.get_node(&self.name)
         {
-            match (self.objection.get(), error) {
-                (Some(objection), _) => degraded.push(objection.clone()),
+            match (self.refusal.get(), error) {
+                (Some(refusal), _) => degraded.push(refusal.clone()),
                 (None, ReadError::NotFound { key, .. }) => {
                     let name = key.name();
                     degraded.push(format!("node {name}: the API server has none; check --node-name (NODE_NAME)"));
@@ -278,7 +278,7 @@ pub(super) fn number(size: usize) -> u64 {
 
 /// What is known of an object, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum ReportedState {
     Fresh,
     Due,
     Stale,
@@ -286,7 +286,7 @@ enum Known {
     Unknown,
 }
 
-impl Known {
+impl ReportedState {
     fn of(cache: &Cache<impl MachineClocks>, object: &ObjectStatus) -> Self {
         match object.state {
             ObjectState::Present(freshness) if freshness.is_fresh() => Self::Fresh,
