@@ -1,4 +1,4 @@
-//! What a read of a [`Node`](crate::Node) gives: the object, how fresh it is, and how the answer came about.
+//! The result of a successful read of a [`Node`](crate::Node): the object, its freshness, and the outcome of the read.
 
 use larder_clock::Timestamp;
 use larder_objects::{Freshness, Outcome};
@@ -6,21 +6,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An object, with all that is known of its freshness.
+/// An object with its freshness.
 #[non_exhaustive]
 pub struct Answer<T> {
     /// The object.
     pub object: Arc<T>,
-    /// When it was last confirmed, by what, and whether it is stale.
+    /// When the object was last confirmed, by which source, and whether it is stale.
     pub freshness: Freshness,
-    /// Whether it was held, or asked for.
+    /// Whether the object was held or fetched.
     pub outcome: Outcome,
-    /// Why it is stale, for a person; `None` for a fresh one.
+    /// Why the object is stale, for a person; `None` if it is fresh.
     pub why: Option<String>,
 }
 
 impl<T> Answer<T> {
-    /// How long ago it was last confirmed.
+    /// How long ago the object was last confirmed.
     pub fn age(&self, now: Timestamp) -> Duration {
         self.freshness.age(now)
     }

@@ -1,4 +1,4 @@
-//! What a node's larder is started with; checked before anything starts.
+//! The settings of a node's larder. [`Node::start`](crate::Node::start) checks them before anything starts.
 
 use crate::strategy::ChangeDetection;
 use larder_cri::{CriError, CriOptions};
@@ -31,29 +31,28 @@ pub struct Config {
     pub cluster: Cluster,
     /// The container runtime. Default: [`RuntimeEndpoint::Search`].
     pub runtime: RuntimeEndpoint,
-    /// The sockets where a runtime is looked for, in that order. Default: [`larder_cri::well_known_sockets`].
+    /// The sockets where larder looks for a runtime, in this order. Default: [`larder_cri::well_known_sockets`].
     pub runtime_sockets: Vec<String>,
     /// Deadlines and limits of the calls to the runtime. Default: [`CriOptions::default`].
     pub cri: CriOptions,
-    /// Follow the runtime's event stream, so that a change is seen at once and not at the next relist. Default: true; a
-    /// runtime without one is relisted all the same.
+    /// Follow the runtime's event stream, so that a change is seen at once and not at the next relist. Default: true. A
+    /// runtime without events is relisted only.
     pub runtime_events: bool,
-    /// How the objects of each kind are kept up to date. Default: all are watched, as by the kubelet. Manifests are looked at
-    /// with every read, whatever stands here.
+    /// The strategy of each kind of object. Default: watch, as the kubelet's. It has no effect on manifests: every read looks
+    /// into them.
     pub change_detection: ChangeDetection,
-    /// How often those who read an object again and again do that: an object that nobody has read for five times as long
-    /// is not watched until it is read again. Default: 1 minute, the kubelet's `syncFrequency`.
+    /// How often readers poll an object. A watch stops when nobody has read its object for five sync periods, and restarts at
+    /// the next read. Default: 1 minute, the kubelet's `syncFrequency`.
     pub sync_period: Duration,
-    /// What those five sync periods are raised to where they are less. Default: 1 minute, as the kubelet's; shorter ones are
-    /// for tests.
+    /// The least time without a read after which a watch stops. Default: 1 minute, as the kubelet's. Tests use less.
     pub min_idle: Duration,
-    /// How long an object is fresh after it was fetched, where the node's annotation `node.alpha.kubernetes.io/ttl` says
-    /// nothing. Default: 1 minute, as the kubelet's.
+    /// How long an object is fresh after a fetch, if the node has no annotation `node.alpha.kubernetes.io/ttl`. Default: 1
+    /// minute, as the kubelet's.
     pub default_ttl: Duration,
     /// Deadlines, retries and limits of the API server's client. Default: [`KubeOptions::default`].
     pub kube: KubeOptions,
-    /// The settings of the PLEG. Default: [`PlegOptions::default`] with each pod on its own, inspections side by side and
-    /// each with a deadline, so that one pod that hangs does not hold back the others.
+    /// The settings of the PLEG. Default: [`PlegOptions::default`], but pods are independent, and inspections are concurrent
+    /// with a deadline each, so that one pod that hangs does not delay the others.
     pub pleg: PlegOptions,
     /// What the daemon does beyond the kubelet's caches.
     pub policy: Policy,
@@ -63,14 +62,14 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cluster {
-    /// The API server of a kubeconfig's context; of its current one, if none is named.
+    /// The API server of a context of a kubeconfig; of the current context if none is named.
     Kubeconfig {
         /// The kubeconfig's path.
         path: PathBuf,
         /// The context's name.
         context: Option<String>,
     },
-    /// The API server that the pod's service account is for.
+    /// The API server of the pod's service account.
     InCluster,
     /// A directory of manifests: pods, Secrets and ConfigMaps as YAML or JSON.
     Manifests(PathBuf),
@@ -80,55 +79,54 @@ pub enum Cluster {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuntimeEndpoint {
-    /// The first of [`Config::runtime_sockets`] where a runtime has answered as CRI v1; they are asked again as long as none
-    /// has.
+    /// The first of [`Config::runtime_sockets`] where a runtime answers as CRI v1. larder repeats the search until one does.
     #[default]
     Search,
     /// The socket at this endpoint, such as `unix:///run/containerd/containerd.sock`.
     At(String),
-    /// Do without one: no status of containers.
+    /// No container runtime, and no status of containers.
     None,
 }
 
-/// What the daemon does beyond the kubelet's caches, each of it for a reason that the caches alone serve badly.
+/// What the daemon does beyond the kubelet's caches. Each field says why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Keep what was last read also with [`Strategy::Direct`](crate::Strategy::Direct) and
-    /// [`Strategy::Ttl`](crate::Strategy::Ttl), whose stores do not keep it, and serve it, marked as stale, where fetching it
-    /// fails or outlasts the reader's deadline. Default: true. The kubelet has nothing to give after a new reference, and a container cannot
-    /// restart while the API server is away.
+    /// Keep the last known object also with [`Strategy::Direct`](crate::Strategy::Direct) and
+    /// [`Strategy::Ttl`](crate::Strategy::Ttl), whose stores do not keep it. If a fetch fails or outlasts the reader's
+    /// deadline, the last known object is served, marked as stale. Default: true. The kubelet has no object after a new
+    /// reference, so a container cannot restart while the API server is away.
     ///
-    /// It does not keep a store from serving what it holds, as stale: with the strategies that watch always, with
-    /// [`Strategy::Ttl`](crate::Strategy::Ttl) until a new reference, to a read whose own fetch fails.
+    /// If false, a store still serves what it holds, as stale, when a fetch fails: the strategies that watch always, and
+    /// [`Strategy::Ttl`](crate::Strategy::Ttl) until a new reference.
     pub keep_last_known: bool,
-    /// Fetch an object as soon as a pod refers to it, not only when it is first read. Default: true, so that an outage
-    /// that begins before the first read finds it there. Costs no fetch more than that first read would have. With
-    /// [`Strategy::Direct`](crate::Strategy::Direct) nothing is fetched before it is read.
+    /// Fetch an object as soon as a pod refers to it, not only at its first read. Default: true, so that the object is there if
+    /// an outage begins before the first read. It costs no additional fetch, because the first read does not fetch again. With
+    /// [`Strategy::Direct`](crate::Strategy::Direct), only reads fetch.
     pub fetch_on_reference: bool,
-    /// Answer that an object is absent until its TTL has passed, as one that is there; a new reference has it asked for
-    /// again. Default: true. The kubelet asks for a missing optional object at every sync. Where objects are watched, this
-    /// is not needed: the watch tells of the object.
+    /// Remember that an object is absent until its TTL expires. A new reference fetches it again. Default: true. The kubelet
+    /// asks for a missing optional object at every sync. The strategies that watch do not need it, because the watch reports
+    /// the object.
     pub serve_absences: bool,
-    /// Have a watched object that a new pod refers to read anew before it is given out, so that the pod sees nothing from
-    /// before it was there. Default: true. The kubelet's watch may be behind.
+    /// After a new pod refers to a watched object, fetch the object at its next read, so that the pod sees no state from before
+    /// its own creation. Default: true. The kubelet's watch may lag.
     pub first_read_as_new_as_pod: bool,
-    /// Hold an immutable object as it was read, without a watch. Default: true, as the kubelet does; a new reference has it
-    /// looked at again, which the kubelet does not.
+    /// Hold an immutable object without a watch. Default: true, as the kubelet does. A new reference fetches it again, which
+    /// the kubelet does not do.
     pub hold_immutable: bool,
-    /// With [`Strategy::Auto`](crate::Strategy::Auto), watch a namespace as a whole where larder's identity may do that and
-    /// most of its objects are referenced. Default: true.
+    /// With [`Strategy::Auto`](crate::Strategy::Auto), watch a whole namespace if larder's identity may do that and pods refer
+    /// to most of its objects. Default: true.
     pub watch_namespaces: bool,
-    /// Let a pod that has succeeded or failed go of its objects, though its own object is still there. Default: true; the
-    /// kubelet keeps them until the pod is deleted, which for a finished job may be never.
+    /// Release the objects of a pod that has succeeded or failed, although the pod still exists. Default: true. The kubelet
+    /// keeps them until the pod is deleted, and a finished job's pod may never be.
     pub release_ended_pods: bool,
-    /// The pause after an object's first failed fetch, doubled with each one that follows. Until it has passed, reads of
-    /// the object are answered with what is held. Default: 500 ms. Zero asks at every read, as the kubelet does.
+    /// The backoff after an object's first failed fetch; each further failure doubles it. Until it ends, reads of the object
+    /// get what is held. Default: 500 ms. With zero, every read fetches, as in the kubelet.
     pub fetch_backoff_initial: Duration,
-    /// The longest of those pauses. Default: 10 s.
+    /// The longest backoff. Default: 10 s.
     pub fetch_backoff_max: Duration,
-    /// Take the API server's word when a consistent read gives a lower resourceVersion than the one held: its etcd was
-    /// restored from a backup. Default: true. The kubelet serves the higher one until it is deleted.
+    /// Accept a lower resourceVersion than the one held if a consistent read returns it: the API server's etcd was restored
+    /// from a backup. Default: true. The kubelet serves the higher one until the object is deleted.
     pub accept_older_versions: bool,
 }
 
@@ -158,7 +156,7 @@ pub struct ConfigError {
     pub field: Cow<'static, str>,
     /// What is wrong with it, and what to do.
     pub problem: String,
-    /// The field that it does not go with, after `problem`: "must not be shorter than".
+    /// The other field that `problem` is about, such as after "must not be shorter than".
     pub other: Option<Cow<'static, str>>,
 }
 
@@ -175,7 +173,7 @@ impl ConfigError {
     }
 }
 
-/// Longer than any use, shorter than what could overflow.
+/// Longer than anybody needs, and so short that no sum overflows.
 const LONGEST: Duration = Duration::from_hours(366 * 24);
 
 impl Config {
@@ -188,7 +186,7 @@ impl Config {
         pleg.independent_pods = true;
         pleg.keep_unchanged = true;
         pleg.relist_on_wait = true;
-        // A burst of changes of more pods than that is cheaper to list at once.
+        // If more pods than this change at once, one list of all pods is cheaper.
         pleg.relist_queue = const { NonZeroUsize::new(32).unwrap() };
         Self {
             node_name: node_name.into(),
@@ -266,10 +264,10 @@ impl Config {
 }
 
 impl Config {
-    /// How watches of objects are kept.
+    /// The options of the stores that watch.
     pub(crate) fn watch_options(&self) -> AutoOptions {
-        // Bounded by `validate` to five years. The kubelet finds an idle watch up to a minute late, by when it happens to
-        // look; a larder on the same node must not have ended it before that.
+        // `validate` bounds it to five years. The kubelet looks for idle watches once a minute, so it may stop one a minute
+        // late. larder must not stop a watch earlier than the kubelet on the same node.
         let max_idle = self.sync_period.saturating_mul(5).max(self.min_idle) + self.idle_check();
         let watch = WatchOptions::default()
             .with_max_idle(max_idle)
@@ -281,8 +279,7 @@ impl Config {
         defaults.with_namespaces_from(namespaces_from)
     }
 
-    /// How often to look for watches that nobody needs: once a minute, as the kubelet does, or more often where one is
-    /// idle sooner.
+    /// How often to look for idle watches: once a minute, as the kubelet does, or more often if `min_idle` is less.
     pub(crate) fn idle_check(&self) -> Duration {
         self.min_idle.clamp(Duration::from_millis(100), Duration::from_mins(1))
     }

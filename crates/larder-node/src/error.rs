@@ -1,4 +1,4 @@
-//! Why a read of a [`Node`](crate::Node) has no object to give.
+//! The errors: why a read of a [`Node`](crate::Node) has no object, and why a node does not start.
 
 use crate::config::ConfigError;
 use larder_objects::{Freshness, ObjectKey};
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// Why a read has no object to give.
 ///
-/// 'Known to be absent' and 'not known yet' are different variants: nobody is to take the second for the first.
+/// 'Known to be absent' and 'not known yet' are different variants, so that no caller confuses them.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// No pod of this node refers to the object, so it is not this node's to read.
+    /// No pod of this node refers to the object, so larder does not read it.
     #[error(
         "{} \"{key}\" is not held: no pod of node \"{node}\" refers to it; {}",
         kind.singular(),
@@ -25,10 +25,10 @@ pub enum ReadError {
         key: ObjectKey,
         /// This node.
         node: String,
-        /// Whether there is no API server that could be asked for it instead.
+        /// Whether objects come from manifests, so that no API server can be asked instead.
         from_manifests: bool,
     },
-    /// It was asked for a pod that does not refer to it, or whose objects are not held.
+    /// The read was for a pod that does not refer to the object, or whose objects are not held.
     #[error("{} \"{key}\" is not held for pod \"{pod}\" (uid {uid}): {why}", kind.singular())]
     NotReferencedByPod {
         /// The object's kind.
@@ -54,20 +54,20 @@ pub enum ReadError {
         /// How long ago that was.
         age: Duration,
     },
-    /// Nothing is known of it yet, neither that it is there nor that it is not.
+    /// It is not known yet whether the object exists.
     #[error("{what} not known yet: {why}")]
     Unknown {
-        /// What was asked for, such as `secret "shop/db"` or `pods`.
+        /// What the caller asked for, such as `secret "shop/db"` or `pods`.
         what: String,
         /// Why it is not known.
         why: String,
-        /// When asking again may help.
+        /// When a retry may help.
         retry_after: Duration,
     },
-    /// The daemon runs without the source that would know.
+    /// The daemon runs without the source that could answer.
     #[error("{what}: {why}")]
     NotServed {
-        /// What was asked for.
+        /// What the caller asked for.
         what: String,
         /// Which source is missing, and how to start with it.
         why: &'static str,
@@ -75,8 +75,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// Nothing is known of a pod's containers, for the runtime has not been listed yet; it is soon. `pod` stands for it in the
-    /// message.
+    /// The containers of a pod are not known, because the runtime has not been listed yet. `pod` is its name in the message.
     ///
     /// ```
     /// use larder_node::ReadError;
@@ -96,12 +95,12 @@ impl ReadError {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether it was refused because no pod of this node refers to it.
+    /// Whether larder refused the read because no pod, or not the given pod, refers to the object.
     pub fn is_not_referenced(&self) -> bool {
         matches!(self, Self::NotReferenced { .. } | Self::NotReferencedByPod { .. })
     }
 
-    /// Whether nothing is known of it yet.
+    /// Whether it is not known yet whether the object exists.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown { .. })
     }

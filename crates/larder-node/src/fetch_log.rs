@@ -1,10 +1,13 @@
-//! What came of the fetches and watches of one kind of object: when the source last answered, which objects fail, and
-//! until when each of those is left alone.
+//! The fetches and watches of one kind of object: when the source last answered, which objects fail, and the end of their
+//! backoff.
+//!
+//! [`LoggedFetch`] wraps the fetches of the store, and `reflector_log` wraps its reflectors; both write this log. `objects`
+//! reads it before each fetch, and the report reads the [health](FetchLog::health) of the source.
 //!
 //! # Limits
 //!
-//! A record is kept per object whose fetch fails, until it succeeds or is [forgotten](FetchLog::forget) with its last
-//! reference; and per watch that fails, until it goes on or [ends](FetchLog::watch_ended).
+//! There is a record for each object whose fetch fails, until a fetch succeeds or the record is [forgotten](FetchLog::forget)
+//! with the last reference. There is a record for each watch that fails, until it continues or [ends](FetchLog::watch_ended).
 //!
 //! # Locks
 //!
@@ -20,15 +23,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An error of a source of objects, as far as retrying depends on it.
+/// An error of a source of objects: what retries need to know of it.
 pub(crate) trait SourceError: FetchError {
-    /// Whether the source itself does not answer, so that every other object fails alike.
+    /// Whether the source itself does not answer, so that the fetches of all other objects fail, too.
     fn is_unavailable(&self) -> bool;
 
-    /// Whether the source was not reached at all, so that any later answer of it ends the failure.
+    /// Whether the source was not reached at all, so that any later answer of the source ends the failure.
     fn is_unreached(&self) -> bool;
 
-    /// When the source wants to be asked again.
+    /// The pause that the source asks for before a retry.
     fn retry_after(&self) -> Option<Duration>;
 }
 
@@ -37,7 +40,7 @@ pub(crate) trait SourceFetch: Fetch<Object = KubeObject, Error: SourceError> {}
 
 impl<F: Fetch<Object = KubeObject, Error: SourceError>> SourceFetch for F {}
 
-/// Reflectors of a source, whose errors can stand for those of its fetches.
+/// Reflectors of a source, whose errors convert to those of its fetches.
 pub(crate) trait SourceReflectors<E>:
     ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>
 {
@@ -45,14 +48,14 @@ pub(crate) trait SourceReflectors<E>:
 
 impl<R: ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflectors<E> for R {}
 
-/// A failure of an object's fetches that has not ended yet.
+/// The current failure of an object's fetches, or of a watch.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// When the first of them failed.
+    /// When the first fetch failed.
     pub(crate) since: Timestamp,
-    /// How many failed after one another.
+    /// How many fetches in a row failed.
     pub(crate) count: u32,
-    /// Until when the object is not asked for again.
+    /// When the backoff ends: no fetch starts before.
     pub(crate) retry_at: Timestamp,
     /// Why the last one failed.
     pub(crate) why: Arc<str>,
@@ -75,13 +78,13 @@ impl Failure {
         self.unreached = error.is_unreached();
     }
 
-    /// A failure that no fetch has reported: there was no answer in time.
+    /// A failure that no fetch reported: there was no answer in time.
     pub(crate) fn no_answer(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
         Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false, unreached: false }
     }
 }
 
-/// What a watch is of.
+/// The objects of a watch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Object(ObjectKey),
@@ -97,7 +100,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The health of a source of objects, as its fetches and watches show it.
+/// The health of a source of objects, from the results of its fetches and watches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     /// When it last answered, with an object or with 'not found'.
@@ -106,11 +109,11 @@ pub(crate) struct Health {
     pub(crate) last_failure: Option<(Timestamp, Arc<str>)>,
     /// Whether the last fetch that ended failed because the source does not answer.
     pub(crate) is_failing: bool,
-    /// Whether that was because the source was not reached.
+    /// Whether it failed because the source was not reached.
     is_unreached: bool,
 }
 
-/// The pauses between fetches of an object that fails.
+/// The backoff between fetches of an object that fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     pub(crate) initial: Duration,
@@ -118,14 +121,14 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after that many failures.
+    /// The pause after this many failures in a row.
     fn pause(self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         self.initial.saturating_mul(1 << doublings).min(self.max)
     }
 }
 
-/// What came of the fetches of one kind of object.
+/// The results of the fetches and watches of one kind of object.
 #[derive(Debug)]
 pub(crate) struct FetchLog {
     backoff: Backoff,
@@ -135,7 +138,7 @@ pub(crate) struct FetchLog {
 #[derive(Debug, Default)]
 struct State {
     failures: HashMap<ObjectKey, Failure>,
-    /// Of watches: these are tried again by whoever watches, and hold up no read.
+    /// Failures of watches. The reflectors retry, so these delay no read.
     watches: HashMap<Scope, Failure>,
     health: Health,
 }
@@ -145,7 +148,7 @@ impl FetchLog {
         Self { backoff, state: Mutex::default() }
     }
 
-    /// The failure of that object that has not ended: of its fetches, or of its watch.
+    /// The current failure of the object's fetches, or of its watch.
     pub(crate) fn failure(&self, key: &ObjectKey) -> Option<Failure> {
         let state = self.state.lock();
         if let Some(failure) = state.failures.get(key) {
@@ -163,7 +166,7 @@ impl FetchLog {
         self.state.lock().health.clone()
     }
 
-    /// The source answered somebody else at that time: that it was not reached before then is over.
+    /// The source answered another request at this time, so a failure to reach it before has ended.
     pub(crate) fn source_answered(&self, at: Timestamp) {
         let mut state = self.state.lock();
         let failed = state.health.last_failure.as_ref().map(|(failed, _)| *failed);
@@ -173,14 +176,14 @@ impl FetchLog {
         }
     }
 
-    /// The object may be asked for at once: a new reference wants to know. What failed before stays on record.
+    /// Ends the backoff of the object, because a new pod refers to it. The failure stays on record.
     pub(crate) fn retry_now(&self, key: &ObjectKey) {
         if let Some(failure) = self.state.lock().failures.get_mut(key) {
             failure.retry_at = failure.since;
         }
     }
 
-    /// The object is of no interest any more.
+    /// Forgets the failure of an object that no pod refers to.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.state.lock().failures.remove(key);
     }
@@ -191,7 +194,7 @@ impl FetchLog {
         state.answered(at);
     }
 
-    /// A watch goes on, and has told of this object if one is named: it is known now, whatever came of its fetches.
+    /// A watch continues. If it has sent an object, that object is known now, even if its fetches failed.
     pub(crate) fn watch_observed(&self, scope: &Scope, key: Option<&ObjectKey>, at: Timestamp) {
         let mut state = self.state.lock();
         state.watches.remove(scope);
@@ -201,7 +204,7 @@ impl FetchLog {
         state.answered(at);
     }
 
-    /// A list or watch failed. Whoever watches tries again.
+    /// A list or watch failed. Its reflector retries.
     pub(crate) fn watch_failed<E: SourceError>(&self, scope: &Scope, at: Timestamp, error: &E) {
         let why: Arc<str> = error.to_string().into();
         let mut state = self.state.lock();
@@ -210,7 +213,7 @@ impl FetchLog {
         failure.record(error, why);
     }
 
-    /// Nobody watches that any more.
+    /// The watch has ended, so its failure does not matter any more.
     pub(crate) fn watch_ended(&self, scope: &Scope) {
         self.state.lock().watches.remove(scope);
     }
@@ -242,8 +245,8 @@ impl State {
         }
     }
 
-    /// The source is back. What failed because it was not reached is no failure of an object's; one that it could not
-    /// answer may be asked for again.
+    /// The source answers again. Failures to reach it have ended. An object that failed because the source did not answer may
+    /// be fetched at once.
     fn source_recovered(&mut self) {
         self.failures.retain(|_, failure| !failure.unreached);
         for failure in self.failures.values_mut().filter(|failure| failure.unavailable) {
@@ -252,7 +255,7 @@ impl State {
     }
 }
 
-/// Fetches, counts, and keeps the log.
+/// Fetches, counts the results, and writes the log.
 pub(crate) struct LoggedFetch<F, C> {
     pub(crate) fetch: F,
     pub(crate) clock: C,

@@ -1,5 +1,5 @@
 #![doc(test(attr(deny(warnings))))]
-//! One node's larder: sources, caches and policy wired together.
+//! One node's larder: it connects the sources to the caches, and applies the daemon's policies.
 //!
 //! ```text
 //! API server or manifests ──► pods ──► registrar ──► object caches ──┐
@@ -7,30 +7,40 @@
 //! container runtime ──► PLEG ──► pod status cache ───────────────────┘
 //! ```
 //!
+//! A [`Node`] starts the sources and the tasks, and owns them. larder-server reads through it. Pods flow from their source to
+//! the registrar, which registers each pod with the object cache of each kind. A read of an object goes from the [`Node`] to
+//! the cache of its kind. That cache asks its store, and the store fetches from the API server or from the manifests, or
+//! watches there.
+//!
+//! The rules are not here: larder-objects decides which objects may be read, how long they are fresh, and what to keep of
+//! them; larder-pleg decides when to ask the container runtime. This crate adds what a daemon needs around them: deadlines,
+//! backoff, and reads in flight for pods that go.
+//!
 //! # Where to change what
 //!
 //! | | |
 //! | --- | --- |
-//! | a setting, and the check of it | `config` |
-//! | what is started, and what reads of a node give | `node`; `answer` and `error` for what they are |
-//! | whether a read asks, waits, or gets what is held | `objects`; `fetch_log` and `reflector_log` for failures and their backoff |
-//! | how long an object is fresh, and what is last known of it | `larder-objects`, whose store `objects` asks |
-//! | when a pod's objects are held | `registrar` for pods, `objects/pod_reads` for reads |
-//! | API server or manifests | `source` |
-//! | container status | `runtime`, which `runtime/search` finds |
+//! | a setting, and its check | `config` |
+//! | which sources and tasks run, and what a read of the node returns | `node`; `answer` and `error` are its results |
+//! | whether a read asks the store, and until when it waits | `objects`; `fetch_log` and `reflector_log` record failures and compute the backoff |
+//! | how long an object is fresh, and what is last known of it | larder-objects, whose store `objects` asks |
+//! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` prolongs it for reads in flight |
+//! | the choice between API server and manifests | `source` |
+//! | container status | `runtime`; `runtime/search` finds the runtime's socket |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
 //!
 //! # Guarantees
 //!
-//! - *Only what is referenced*: an object that no pod of this node refers to is refused, by name.
-//! - *Absent is not unknown*: [`ReadError::NotFound`] is the source's word; as long as there is none, it is
+//! - *Only what is referenced*: a read of an object that no pod of this node refers to is an error that names the object.
+//! - *Absent is not unknown*: [`ReadError::NotFound`] means that the source says so. Until the source has answered, a read is
 //!   [`ReadError::Unknown`].
-//! - *Outage*: what was read once stays readable, with its age and why it is stale; nothing ends because a source does.
-//! - *Owned*: every task ends with [`Node::stop`], which waits for it; one that ends before is reported.
+//! - *Outage*: an object that was read once stays readable, with its age and the reason why it is stale. No task ends because a
+//!   source fails.
+//! - *Owned*: every task ends with [`Node::stop`], which waits for it. A task that ends earlier is reported.
 //!
 //! # Limits
 //!
-//! Nothing is kept on disk: a restart begins with nothing.
+//! Nothing is kept on disk: larder starts empty.
 //!
 //! # Cancel safety
 //!
@@ -38,7 +48,7 @@
 //!
 //! # Locks
 //!
-//! Each module's own, none held over an `.await`, and none taken while another module's is held.
+//! Each module has its own. None is held over an `.await`, or while another module's lock is taken.
 
 mod answer;
 mod config;
@@ -71,7 +81,7 @@ pub use report::{
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};
 
-/// The wall time of a timestamp; `None` where a calendar cannot hold it.
+/// The wall time of a timestamp; `None` if it is outside the calendar's range.
 fn wall_time(clock: &MonotonicClock<impl MachineClocks>, at: Timestamp) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_nanosecond(clock.wall_time(at)).ok()
 }

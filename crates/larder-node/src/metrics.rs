@@ -1,7 +1,7 @@
-//! What a node's larder counts.
+//! The metrics that are counted when something happens. `node/gauges` adds those that are computed at each scrape.
 //!
-//! No label holds a name of an object, a pod or a namespace: their number is not bounded, and a Secret's name is not for
-//! everyone who may scrape.
+//! No label holds the name of an object, a pod or a namespace: their number is not bounded, and not everyone who may scrape may
+//! know the name of a Secret.
 
 mod runtime;
 
@@ -53,13 +53,13 @@ fn seconds_histogram() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// What is counted as it happens.
+/// All metrics that are counted when something happens; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     reads: Family<ReadLabels, Counter>,
     fetches: Family<FetchLabels, Counter>,
     fetch_seconds: Family<FetchKindLabels, Histogram, fn() -> Histogram>,
-    /// Where they are noticed above the store; those that a store notices are added at the scrape.
+    /// Versions that went back, as noticed outside of the stores. A scrape adds those that the stores noticed.
     went_back: Family<KindLabel, Counter>,
     pleg: PlegMetrics,
 }
@@ -104,7 +104,7 @@ impl Metrics {
         }
     }
 
-    /// Versions of objects of a kind that went back, as noticed above its store.
+    /// How often the version of an object of this kind went back, as noticed outside of its store.
     pub(crate) fn versions_went_back(&self, kind: ObjectKind) -> u64 {
         let label = KindLabel { kind: kind.resource() };
         self.went_back.get(&label).map_or(0, |counter| counter.get())
@@ -129,7 +129,7 @@ pub(crate) struct ObjectMetrics {
 }
 
 impl ObjectMetrics {
-    /// A read that began then has ended.
+    /// Counts a read that began at `began`.
     pub(crate) fn read(&self, result: &Result<Answer<KubeObject>, ReadError>, began: Timestamp) {
         let result = match result {
             Ok(answer) => match answer.outcome {
@@ -155,7 +155,7 @@ impl ObjectMetrics {
         self.all.went_back.get_or_create(&KindLabel { kind: self.kind }).inc();
     }
 
-    /// A fetch ended after `took`, as `result` says: `ok`, `not_found` or the class of the error.
+    /// Counts a fetch that ended after `took`. The result is `ok`, `not_found` or the class of the error.
     pub(crate) fn fetched(&self, read: ReadKind, result: &'static str, took: Duration) {
         let read = match read {
             ReadKind::Consistent => "consistent",
@@ -166,7 +166,7 @@ impl ObjectMetrics {
     }
 }
 
-/// How long the PLEG takes; named as the kubelet's, with larder's prefix.
+/// Durations in the PLEG. The names are the kubelet's, with larder's prefix.
 #[derive(Clone, Debug)]
 struct PlegMetrics {
     relist: Histogram,
@@ -203,6 +203,6 @@ impl PlegObserver for PlegMetrics {
         self.inspection.observe(duration.as_secs_f64());
     }
 
-    /// Kept beside the calls of the runtime.
+    /// [`RuntimeMetrics`] measures it.
     fn event_answered(&self, _: Duration) {}
 }

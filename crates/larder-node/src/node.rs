@@ -1,4 +1,8 @@
-//! One node's larder: sources, caches and policy wired together, and read through one handle.
+//! The handle of one node's larder: [`Node`] starts the sources, caches and tasks, and every read goes through it.
+//!
+//! Reads of pods and of the node come from the readers of their sources. Reads of objects go to the cache of their kind
+//! (`objects`), after the registrar has applied every change of the pods. Reads of container status go to `runtime`. `status`
+//! and `gauges` compute reports and metrics from the same parts.
 
 use crate::answer::Answer;
 use crate::config::{Cluster, Config, RuntimeEndpoint};
@@ -27,31 +31,31 @@ use tokio_util::sync::CancellationToken;
 mod gauges;
 mod status;
 
-/// How long after the start a runtime that was not listed yet is nothing to speak of.
+/// How long after the start the report does not complain that the runtime was not listed.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often what could not be fetched so far is tried again.
+/// How often objects that could not be prefetched are tried again.
 const PREFETCH_PERIOD: Duration = Duration::from_secs(5);
-/// How long the keeper's own reads may take.
+/// The deadline of each prefetch.
 const PREFETCH_DEADLINE: Duration = Duration::from_secs(30);
-/// How long reflectors may take to end.
+/// How long `stop` waits for the reflectors of a kind.
 const REFLECTORS_END: Duration = Duration::from_secs(2);
-/// When asking again may help, where nobody said.
+/// When a client may retry, if no source said when.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Where the pods and objects come from, for reports.
+/// Where pods, the node and objects come from, for reports.
 enum Origin {
     Kube(KubeClient, PerKind<KubeReflect>),
     Manifests {
         reader: larder_manifests::ManifestReader,
-        /// Says that there is no node; what it says is stale once it is dropped.
+        /// Says that there is no node. It lives as long as the node, because its answer is stale once it is dropped.
         _no_node: SourceWriter<larder_resource::Node>,
     },
 }
 
 /// One node's larder.
 ///
-/// `M` is the machine whose clocks it goes by. It is a parameter, so that a test can put a machine to sleep and a read calls
-/// no clock through a pointer.
+/// `M` is the machine whose clocks it reads. It is a type parameter so that a test can put a machine to sleep. It is not a
+/// trait object, because each read of a fresh object asks the clock.
 ///
 /// ```
 /// use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
@@ -79,7 +83,7 @@ pub struct Node<M: MachineClocks = ThisMachine> {
     registrar: Arc<Registrar<M>>,
     runtime: Option<Arc<RuntimeSide<M>>>,
     metrics: Metrics,
-    /// What the API server said against the node's name or the credentials when it was asked at the start.
+    /// The error with which the API server refused the node's name or the credentials at the start.
     refusal: Arc<OnceLock<String>>,
     tasks: Tasks,
 }
@@ -97,25 +101,25 @@ pub struct PodList {
 }
 
 impl Node {
-    /// Checks the settings, and starts all that belongs to a node's larder. It ends when the token is cancelled, or
-    /// with [`stop`](Self::stop), which also waits for it.
+    /// Checks the settings, and starts the sources, caches and tasks of a node's larder. They end when the token is cancelled.
+    /// [`stop`](Self::stop) cancels it and waits for them.
     ///
-    /// Neither the API server nor the container runtime has to be there: both are tried again until they are.
+    /// Neither the API server nor the container runtime has to answer yet: larder retries until they do.
     ///
     /// # Errors
     ///
-    /// A setting, a kubeconfig or an endpoint that cannot be used; a node name that the API server does not know.
+    /// A setting, a kubeconfig, a folder of manifests or an endpoint cannot be used.
     ///
     /// # Cancel safety
     ///
-    /// Dropped before it has answered, it leaves nothing running.
+    /// If the future is dropped, nothing keeps running.
     pub async fn start(config: Config, token: CancellationToken) -> Result<Arc<Self>, StartError> {
         Self::start_with_clock(config, MonotonicClock::new(), token).await
     }
 }
 
 impl<M: MachineClocks> Node<M> {
-    /// As [`start`](Node::start), by the clock of a machine that need not be this one.
+    /// As [`start`](Node::start), with a clock of another machine, such as one that a test puts to sleep.
     ///
     /// # Errors
     ///
@@ -141,7 +145,7 @@ impl<M: MachineClocks> Node<M> {
                 node: Arc::clone(&name),
                 strategy: match reflect {
                     ObjectReflectors::Kube(_) => *config.change_detection.of(kind),
-                    // With a TTL of nothing: each read looks, and what was read is kept as last known.
+                    // With a TTL of zero, each read looks into the manifests, and the last object read stays as last known.
                     ObjectReflectors::Manifests => Strategy::Ttl,
                 },
                 fetch,
@@ -210,8 +214,8 @@ impl<M: MachineClocks> Node<M> {
         }
     }
 
-    /// Asks the API server once whether the node is there and these credentials may read it. A node that is not there may
-    /// be about to register, so a problem is reported and ends nothing.
+    /// Asks the API server once whether the node exists and whether these credentials may read it. The node may register
+    /// later, so a refusal is reported and ends nothing.
     fn check_node_exists(&self) {
         let Origin::Kube(client, _) = &self.origin else { return };
         let (client, name, refusal) = (client.clone(), Arc::clone(&self.name), Arc::clone(&self.refusal));
@@ -228,11 +232,11 @@ impl<M: MachineClocks> Node<M> {
         });
     }
 
-    /// Notes how long the machine has slept since the last call, and returns it: what was read before is that much older, and
-    /// what is watched is stale until its connection brings something again.
+    /// Notes how long the machine has slept since the last call, and returns it. Everything that was read before the sleep
+    /// is that much older. Everything that is watched is stale until its connection brings something again.
     ///
-    /// Whoever runs on a machine that sleeps calls this as soon as it wakes, and every second or so. Costs two readings of
-    /// clocks where it did not sleep.
+    /// The owner of a node calls this when the machine wakes, and about every second. If the machine did not sleep, a call
+    /// reads two clocks and does nothing.
     pub fn note_sleep(&self) -> Duration {
         let slept = self.clock.note_sleep();
         if let Origin::Kube(client, _) = &self.origin
@@ -243,12 +247,12 @@ impl<M: MachineClocks> Node<M> {
         slept
     }
 
-    /// Ends everything, and waits for it.
+    /// Ends every task and reflector, and waits for them.
     pub async fn stop(&self) {
         self.tasks.stop().await;
         if let Origin::Kube(_, reflects) = &self.origin {
             for reflect in reflects.values() {
-                // What does not end is dropped with the process.
+                // A reflector that does not end in time ends with the process.
                 let _ = tokio::time::timeout(REFLECTORS_END, reflect.stop()).await;
             }
         }
@@ -259,12 +263,12 @@ impl<M: MachineClocks> Node<M> {
         &self.name
     }
 
-    /// The time now, on the clock of every timestamp of this node.
+    /// The time now, by the clock of every timestamp of this node.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The wall time of a timestamp of this node; `None` where a calendar cannot hold it.
+    /// The wall time of a timestamp of this node; `None` if it is outside the calendar's range.
     pub fn wall_time(&self, at: Timestamp) -> Option<jiff::Timestamp> {
         crate::wall_time(&self.clock, at)
     }
@@ -274,18 +278,19 @@ impl<M: MachineClocks> Node<M> {
         self.clock.from_wall_time(unix_nanoseconds)
     }
 
-    /// The same for a wall time that another program has read, and after which something is to have happened.
+    /// The timestamp of a wall time that another program read. While the wall clock is being set, two timestamps are possible.
+    /// This is the later one, so that a wait for something newer does not end too early.
     pub fn from_wall_time_read_elsewhere(&self, unix_nanoseconds: i128) -> Timestamp {
         self.clock.from_wall_time_read_elsewhere(unix_nanoseconds)
     }
 
     /// Reads a Secret or a ConfigMap that a pod of this node refers to, for at most `deadline`.
     ///
-    /// What is held is served, marked as stale, where fetching it fails or outlasts the deadline.
+    /// If the fetch fails or outlasts the deadline, the answer is the object that is held, marked as stale.
     ///
     /// # Errors
     ///
-    /// [`ReadError`] says whether it is absent, not this node's to read, or not known yet.
+    /// [`ReadError`] says whether the object is absent, not referenced by this node's pods, or not known yet.
     ///
     /// # Cancel safety
     ///
@@ -305,17 +310,17 @@ impl<M: MachineClocks> Node<M> {
         cache.read(namespace, name, deadline).await
     }
 
-    /// As [`get_object`](Self::get_object), for a pod of this node, given by namespace and name: its references are kept until the read is answered,
-    /// though the pod may end or go meanwhile.
+    /// As [`get_object`](Self::get_object), for a pod of this node, given by namespace and name. The pod's references are kept
+    /// until the read is answered, even if the pod ends or is deleted meanwhile.
     ///
     /// # Errors
     ///
     /// Besides those of [`get_object`](Self::get_object), [`ReadError::NotReferencedByPod`], and [`ReadError::NotFound`]
-    /// for a pod that is not there.
+    /// if the pod does not exist.
     ///
     /// # Cancel safety
     ///
-    /// A dropped read lets go of the references.
+    /// A dropped read releases the references.
     pub async fn get_object_for(
         &self,
         (namespace, pod): (&str, &str),
@@ -334,8 +339,8 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// # Errors
     ///
-    /// [`ReadError::Unknown`] as long as the pods of this node are not known. Objects that are not known stand in the
-    /// list.
+    /// [`ReadError::Unknown`] until the pods of this node are known. An object that is not known is no error: it is in
+    /// [`ObjectList::unknown`].
     ///
     /// # Cancel safety
     ///
@@ -364,7 +369,7 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// # Errors
     ///
-    /// [`ReadError::Unknown`] as long as they are not known.
+    /// [`ReadError::Unknown`] until they are known.
     pub fn list_pods(&self) -> Result<PodList, ReadError> {
         let (freshness, why) = Self::synced(&self.pods, || "pods".to_owned())?;
         Ok(PodList { items: self.pods.list(), freshness, why })
@@ -387,7 +392,7 @@ impl<M: MachineClocks> Node<M> {
     ) -> Result<Answer<T>, ReadError> {
         let slash = if namespace.is_empty() { "" } else { "/" };
         let what = || format!("{} \"{namespace}{slash}{name}\"", T::KIND.singular());
-        // What is there may be served, stale, before it is known what is absent.
+        // An object of a list that may be old is served as stale. Its absence is not known before the source has synced.
         let found = reader.get(namespace, name);
         let (freshness, why) = if found.is_some() { Self::listed(reader, what)? } else { Self::synced(reader, what)? };
         let Some(object) = found else {
@@ -397,7 +402,8 @@ impl<M: MachineClocks> Node<M> {
         Ok(Answer { object, freshness, outcome: Outcome::Held, why })
     }
 
-    /// As [`listed`](Self::listed); 'not known yet' as long as the source has not synced, so that absence means absence.
+    /// As [`listed`](Self::listed), but [`ReadError::Unknown`] until the source has synced: before that, a missing object may
+    /// exist.
     fn synced<T: Held>(
         reader: &SourceReader<T>,
         what: impl Fn() -> String,
@@ -411,7 +417,7 @@ impl<M: MachineClocks> Node<M> {
         ReadError::Unknown { what: what(), why, retry_after: RETRY }
     }
 
-    /// How fresh what a source holds is, and why it is stale; 'not known yet' before its first list.
+    /// How fresh the objects of a source are, and why they are stale; [`ReadError::Unknown`] before its first list.
     fn listed<T: Held>(
         reader: &SourceReader<T>,
         what: impl Fn() -> String,
@@ -425,12 +431,12 @@ impl<M: MachineClocks> Node<M> {
         Ok((freshness, why))
     }
 
-    /// What the container runtime says of the pod that it knows by this UID; a pod that it does not have is not
-    /// [there](PodStatusRead::is_there).
+    /// The status of the pod that the container runtime knows by this UID. If it has no such pod,
+    /// [`PodStatusRead::is_there`] is false.
     ///
     /// # Errors
     ///
-    /// [`ReadError::Unknown`] where the runtime has not been listed yet, [`ReadError::NotServed`] without one.
+    /// [`ReadError::Unknown`] until the runtime has been listed, [`ReadError::NotServed`] without a runtime.
     pub fn pod_status(&self, uid: &PodUid) -> Result<PodStatusRead, ReadError> {
         let runtime = self.runtime()?;
         let read = runtime.read(uid);
@@ -440,11 +446,11 @@ impl<M: MachineClocks> Node<M> {
         Ok(read)
     }
 
-    /// What the container runtime says of every pod.
+    /// The status of every pod that the container runtime has.
     ///
     /// # Errors
     ///
-    /// [`ReadError::Unknown`] where it has not been listed yet, [`ReadError::NotServed`] without a runtime.
+    /// [`ReadError::Unknown`] until the runtime has been listed, [`ReadError::NotServed`] without a runtime.
     pub fn pod_statuses(&self) -> Result<Vec<PodStatusRead>, ReadError> {
         let runtime = self.runtime()?;
         if !runtime.has_relisted() {
@@ -453,8 +459,8 @@ impl<M: MachineClocks> Node<M> {
         Ok(runtime.read_all())
     }
 
-    /// Waits, for at most `deadline`, until the pod's status is known as of a time after `min`. A pod that the runtime
-    /// does not have by then has no status in the answer.
+    /// Waits, for at most `deadline`, until the pod's status is known as of a time after `min`. If the runtime does not have
+    /// the pod then, the answer has no status.
     ///
     /// # Errors
     ///
@@ -472,8 +478,8 @@ impl<M: MachineClocks> Node<M> {
         Ok(self.runtime()?.newer_than(uid, min, deadline).await)
     }
 
-    /// Waits, for at most `deadline`, until the pod's status has been written after `min`, or the pod is gone. In contrast to
-    /// [`pod_status_newer_than`](Self::pod_status_newer_than), being confirmed as it was is not enough.
+    /// Waits, for at most `deadline`, until the pod's status has changed after `min`, or the pod is gone. In contrast to
+    /// [`pod_status_newer_than`](Self::pod_status_newer_than), a relist that finds the same status does not end the wait.
     ///
     /// # Errors
     ///
@@ -491,8 +497,8 @@ impl<M: MachineClocks> Node<M> {
         Ok(self.runtime()?.changed_after(uid, min, deadline).await)
     }
 
-    /// The latest lifecycle events of pods, oldest first, and a stream of those that follow. Both are bounded; a reader of
-    /// the stream that is too slow is told how many it has missed.
+    /// The latest lifecycle events of pods, oldest first, and a stream of the events that follow. Both are bounded. A reader
+    /// that is too slow learns how many events it missed.
     ///
     /// # Errors
     ///
@@ -501,12 +507,12 @@ impl<M: MachineClocks> Node<M> {
         Ok(self.runtime()?.events())
     }
 
-    /// The UID that the container runtime knows the pod of that namespace and name by: the one in the pods' source, or
-    /// else the newest one of that name that the runtime has.
+    /// The UID by which the container runtime knows the pod of this namespace and name. It comes from the source of the pods.
+    /// If the source does not have the pod, it is the UID of the newest pod of this name in the runtime.
     ///
     /// # Errors
     ///
-    /// [`ReadError::NotFound`] where neither has it, [`ReadError::Unknown`] as long as either is not known.
+    /// [`ReadError::NotFound`] if neither has the pod, [`ReadError::Unknown`] until both have answered.
     pub fn runtime_uid(&self, namespace: &str, name: &str) -> Result<PodUid, ReadError> {
         match self.get_pod(namespace, name) {
             Ok(pod) => Ok(PodUid::from(pod.object.runtime_uid())),
@@ -523,7 +529,7 @@ impl<M: MachineClocks> Node<M> {
         }
     }
 
-    /// The pod that the container runtime knows by that UID, as the pods' source has it.
+    /// The pod that the container runtime knows by this UID, from the source of the pods.
     pub fn pod_of_runtime_uid(&self, uid: &str) -> Option<Arc<Pod>> {
         self.pods.get_by_runtime_uid(uid)
     }
@@ -535,7 +541,8 @@ impl<M: MachineClocks> Node<M> {
         })
     }
 
-    /// Waits until every source has answered once, or failed once, and what the pods refer to is held.
+    /// Waits until every source has answered or failed once, and every object that a pod refers to was fetched, or its fetch
+    /// failed.
     ///
     /// # Cancel safety
     ///
@@ -545,7 +552,7 @@ impl<M: MachineClocks> Node<M> {
         while !self.is_settled() {
             ticks.tick().await;
         }
-        // What the pods refer to is held once they are registered.
+        // The last pods may have arrived since the last tick.
         self.registrar.caught_up().await;
     }
 }
@@ -622,7 +629,7 @@ impl Sources {
             node,
             objects,
             run: RunSources::Manifests(manifests),
-            // A read is a look into a map, so every read has what the files have.
+            // A read looks into a map, so every read can look at the current files.
             default_ttl: Duration::ZERO,
             source: Some(Source::Manifest),
             origin: Origin::Manifests { reader, _no_node: writer },

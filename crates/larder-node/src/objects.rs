@@ -1,24 +1,26 @@
-//! The objects of one kind that this node's pods refer to: a store of larder-objects, and around it what an owner of a store
-//! is to see to: deadlines, backoff, and pods that go while they are read for.
+//! The object cache of one kind: a store of larder-objects, and around it deadlines, backoff, and pods that go while a read for
+//! them is in flight.
 //!
-//! What is kept and how fresh it is, is the store's to say: the strategy, the last known and negative entries are its
-//! [options](StrategyOptions). Nothing here asks which strategy it is.
+//! The store decides which strategy applies, what is held, and how fresh it is; [`StrategyOptions`] has its options. Nothing
+//! here asks which strategy the store has. `inventory` has what concerns all objects: lists, prefetches and idle watches.
+//! `pod_reads` has reads for one pod.
 //!
 //! # Guarantees
 //!
-//! - *One trip*: a read asks the store once, and is answered by it; unless the object is left alone after a failure, or the
-//!   deadline comes first. Then it is answered with what the store [holds](Store::held).
-//! - *Backoff*: an object whose fetches fail is left alone for a while, which readers do not wait for.
-//! - *Deadline*: a read ends at its deadline. The fetch that it waited for goes on, for the next one to find.
-//! - *Held for a pod*: a read that is made for a pod keeps the pod's references until it is answered.
+//! - *One trip*: a read asks the store once, and returns the store's answer. There are two exceptions: the object is in
+//!   backoff, or the deadline comes first. Then the answer is the object that the store [holds](larder_objects::Store::held).
+//! - *Backoff*: after a failed fetch, the object is not fetched again for a while. Readers do not wait for the backoff.
+//! - *Deadline*: a read ends at its deadline. Its fetch continues without it, and the next read gets the result.
+//! - *Held for a pod*: a read for a pod keeps the pod's references until it is answered.
 //!
 //! # Cancel safety
 //!
-//! A dropped read leaves nothing behind; a fetch that it led is taken over by those who wait for it, or given up.
+//! A dropped read leaves nothing behind. If other readers wait for the fetch that it drove, one of them takes the fetch over;
+//! otherwise the fetch is dropped.
 //!
 //! # Locks
 //!
-//! That of the [`FetchLog`], never over an `.await`; `pod_reads` before those of [`PodObjects`] and of the store.
+//! The lock of the [`FetchLog`], never over an `.await`. `pod_reads` is locked before [`PodObjects`] and the store.
 
 use crate::answer::Answer;
 use crate::config::Policy;
@@ -48,9 +50,9 @@ use tokio_util::task::TaskTracker;
 mod inventory;
 mod pod_reads;
 
-/// When asking again may help where the source did not say.
+/// When a client may retry, if the source did not say when.
 const RETRY: Duration = Duration::from_secs(1);
-/// Fetches that may go on after their readers' deadline, at most: a source that hangs is not to collect more of them.
+/// The most fetches that continue after their readers' deadline. A source that hangs must not collect more of them.
 const MAX_DETACHED: usize = 64;
 
 /// The references of a pod to objects of one of the kinds.
@@ -70,7 +72,7 @@ impl References<Pod> for ReferencesOf {
     }
 }
 
-/// The names of the objects that a pod's volumes are made of: they are read again and again, for as long as it runs.
+/// The names of the objects in a pod's volumes. The kubelet reads them again and again while the pod runs.
 fn mounted(kind: ObjectKind, pod: &Pod) -> impl Iterator<Item = &str> {
     fn alone(kind: ObjectKind, volume: &Volume) -> Option<&str> {
         match kind {
@@ -91,7 +93,7 @@ fn mounted(kind: ObjectKind, pod: &Pod) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The TTL that the node's annotation sets, whatever the node's source is.
+/// The TTL of the node's annotation, whatever the node's source is.
 #[derive(Clone)]
 pub(crate) struct NodeTtl(pub(crate) Arc<dyn Ttl>);
 
@@ -101,7 +103,7 @@ impl Ttl for NodeTtl {
     }
 }
 
-/// The store of the strategy that was chosen, whose reflectors' errors are those of its fetches.
+/// The store of the configured strategy. Its fetches and reflectors are logged, and have the same type of error.
 type ObjectStore<F, R, C> = StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, NodeTtl>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
@@ -119,11 +121,11 @@ where
     objects: Arc<Objects<F, R, C>>,
     log: Arc<FetchLog>,
     pod_reads: Mutex<pod_reads::PodReads>,
-    /// Fetches that went on after their readers' deadline, one an object.
+    /// The objects whose fetch continues after the deadline of its reader.
     detached: Arc<Mutex<HashSet<ObjectKey>>>,
     token: CancellationToken,
     tasks: TaskTracker,
-    /// Wakes the keeper: there are objects to fetch.
+    /// Wakes the prefetch, because there are objects to fetch.
     new_references: Notify,
     metrics: Arc<ObjectMetrics>,
 }
@@ -139,24 +141,24 @@ pub(crate) struct ObjectCacheConfig<F, R, C> {
     pub(crate) clock: C,
     pub(crate) ttl: NodeTtl,
     pub(crate) default_ttl: Duration,
-    /// What answers say that they come from, where that is not the API server.
+    /// The source that answers name, if it is not the API server.
     pub(crate) source: Option<Source>,
     pub(crate) policy: Policy,
-    /// Ends the fetches that go on after their readers' deadline.
+    /// Ends the fetches that continue after their readers' deadline.
     pub(crate) token: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) metrics: Arc<ObjectMetrics>,
 }
 
-/// The objects of a list.
+/// The result of reading all objects.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ObjectList {
-    /// Those that are there.
+    /// The objects that exist.
     pub items: Vec<Answer<KubeObject>>,
-    /// Those that are known to be absent, and how fresh that is.
+    /// The objects that are known to be absent, and how fresh that is.
     pub absent: Vec<(ObjectKey, Freshness)>,
-    /// Those of which nothing is known yet, and why.
+    /// The objects that are not known yet, and why.
     pub unknown: Vec<(ObjectKey, ReadError)>,
 }
 
@@ -207,7 +209,7 @@ where
         }
     }
 
-    /// A pod has come, or has changed.
+    /// Registers a pod that is new or has changed.
     pub(crate) fn register_pod(&self, pod: &Pod) {
         let references = ReferencesOf(self.kind);
         let identity = references.identity(pod);
@@ -229,7 +231,7 @@ where
         self.new_references.notify_one();
     }
 
-    /// The caller runs the effects once it has released the lock of `pod_reads`.
+    /// The caller runs the effects after it has released the lock of `pod_reads`.
     fn unregister_now(&self, pod: PodIdentity<'_>) -> Effects<'_> {
         let before = self.references_of(pod);
         let effects = self.objects.unregister_locked(pod);
@@ -239,7 +241,7 @@ where
         effects
     }
 
-    /// Calls with the UID of each registered pod, and its namespace and name.
+    /// The namespace and name of each registered pod, and its UID.
     pub(crate) fn registered_pods(&self) -> Vec<(ObjectKey, String)> {
         let mut pods = Vec::new();
         self.objects.for_each_pod(|pod| pods.push((ObjectKey::new(pod.namespace, pod.name), pod.uid.to_owned())));
@@ -254,14 +256,14 @@ where
         keys
     }
 
-    /// Forgets the failures of an object that no pod refers to any more.
+    /// Forgets the failures of an object if no pod refers to it any more.
     fn release(&self, key: &ObjectKey) {
         if self.objects.references(key.namespace(), key.name()) == 0 {
             self.log.forget(key);
         }
     }
 
-    /// Whether every read looks at what the manifests have.
+    /// Whether the objects come from manifests, so that every read looks into them.
     pub(crate) fn is_of_manifests(&self) -> bool {
         self.source == Some(Source::Manifest)
     }
@@ -280,7 +282,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`ReadError`] says; without a deadline of its own for those that are not known.
+    /// [`ReadError`] says why there is no object.
     pub(crate) async fn read(
         &self,
         namespace: &str,
@@ -321,7 +323,7 @@ where
         }
     }
 
-    /// Lets a fetch go on that its reader does not wait for any more.
+    /// Continues a fetch whose reader has reached its deadline.
     fn detach(&self, key: &ObjectKey, get: impl Future<Output: Send> + Send + 'static) {
         let mut all = self.detached.lock();
         if all.len() >= MAX_DETACHED || !all.insert(key.clone()) {
@@ -338,7 +340,7 @@ where
 
     fn answer(&self, key: &ObjectKey, read: Read<KubeObject>) -> Answer<KubeObject> {
         let Read { object, freshness, outcome, .. } = read;
-        // What is in this process is not asked for anywhere.
+        // The manifests are in this process, so looking into them is no fetch.
         let outcome = if freshness.is_fresh() && self.source.is_some() { Outcome::Held } else { outcome };
         let why = match freshness.state {
             FreshState::Fresh => None,
@@ -350,7 +352,7 @@ where
         Answer { object, freshness, outcome, why }
     }
 
-    /// The answer where the store is not asked, or did not answer in time: with what it holds, or that nothing is known.
+    /// The answer if the store is not asked or did not answer in time: the object that it holds, or an error.
     fn answer_held(
         &self,
         key: &ObjectKey,
@@ -400,7 +402,7 @@ where
 }
 
 #[expect(clippy::type_complexity, reason = "an alias would be generic in as many words")]
-/// A read of the cache that owns all that it needs, so that it can go on without its reader.
+/// A read of the store that owns everything it needs, so that it can continue without its reader.
 fn get<F, R, C>(
     objects: Arc<Objects<F, R, C>>,
     key: ObjectKey,

@@ -1,9 +1,9 @@
-//! Reflectors, with a log of what they tell: the health of the source, which watches fail and why, and versions that went
-//! back.
+//! Wraps the reflectors of a store, and writes their events to the fetch log: the health of the source, which watches fail and
+//! why, and versions that went back. Each event then goes on to the store.
 //!
 //! # Locks
 //!
-//! The log's, for each thing that a reflector tells; released before the store is told.
+//! The log's, for each event of a reflector. It is released before the store gets the event.
 
 use crate::fetch_log::{FetchLog, Scope, SourceError};
 use futures_util::TryFutureExt as _;
@@ -15,7 +15,7 @@ use larder_resource::{KubeObject, ObjectKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Reflects, and keeps the log. The errors are turned into those of the fetches beside it.
+/// Starts reflectors that write the log. Their errors are converted to those of the fetches.
 pub(crate) struct LoggedReflectors<R, C, E> {
     pub(crate) kind: ObjectKind,
     pub(crate) reflect: R,
@@ -24,7 +24,7 @@ pub(crate) struct LoggedReflectors<R, C, E> {
     pub(crate) error: PhantomData<fn() -> E>,
 }
 
-/// A reflector that runs; its failure is of no interest once it has ended.
+/// A reflector that runs. When it ends, the log forgets its failure.
 pub(crate) struct LoggedReflector<R> {
     _reflector: R,
     scope: Scope,
@@ -37,7 +37,7 @@ impl<R> Drop for LoggedReflector<R> {
     }
 }
 
-/// Notes what a reflector tells.
+/// Writes the events of one reflector to the log.
 struct ScopeLog<C> {
     kind: &'static str,
     scope: Scope,
@@ -46,7 +46,7 @@ struct ScopeLog<C> {
 }
 
 impl<C: Clock> ScopeLog<C> {
-    /// The source has told of all that is in the scope, or of one object of it.
+    /// The source has sent one object of the scope, or confirmed all of it.
     fn observed(&self, key: Option<&ObjectKey>) {
         self.log.watch_observed(&self.scope, key, self.clock.now());
     }

@@ -1,12 +1,14 @@
-//! Follows this node's pods, and registers each with the caches of the objects that it refers to.
+//! Follows the pods of this node, and registers each with the object cache of each kind.
+//!
+//! The source of the pods sends the changes. A read of the node calls [`Registrar::caught_up`] before it asks a cache.
 //!
 //! # Guarantees
 //!
-//! - A pod's objects are held from when it is learnt of until it is gone or terminal, whichever is first: a pod that has
-//!   ended needs them no longer, and is not to keep anything alive.
-//! - A pod that the source forgets to mention as gone (its watch had a gap) is unregistered by the next full list.
-//! - A read that comes between a pod's arrival and its registration waits for the latter: it is not refused, and it is
-//!   not answered with what was fetched before the pod came.
+//! - A pod is registered from when its source reports it until it is deleted or terminal, whichever is first. A terminal pod
+//!   needs no objects, so it keeps none alive.
+//! - A pod whose deletion the source missed, because its watch had a gap, is unregistered by the next full list.
+//! - A read that comes between a pod's arrival and its registration waits for the registration. So it is not refused, and it is
+//!   not answered with an object that was fetched before the pod came.
 
 use crate::objects::ObjectCache;
 use crate::source::{ObjectReflectors, ObjectSource};
@@ -20,21 +22,21 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// The cache of a kind.
+/// The object cache of one kind.
 pub(crate) type Cache<M = ThisMachine> = ObjectCache<ObjectSource, ObjectReflectors, MonotonicClock<M>>;
 
-/// The cache of each kind.
+/// The object cache of each kind.
 pub(crate) type Caches<M = ThisMachine> = PerKind<Cache<M>>;
 
-/// Follows the pods.
+/// Registers the pods with the caches.
 pub(crate) struct Registrar<M: MachineClocks = ThisMachine> {
     pods: SourceReader<Pod>,
     caches: Arc<Caches<M>>,
-    /// Whether a pod that has ended lets go of its objects.
+    /// Whether a terminal pod releases its objects.
     release_ended: bool,
-    /// How many changes of the pods have been carried out; reads that wait for a registration watch it.
+    /// How many changes of the pods have been applied. Reads that wait for a registration watch it.
     done: watch::Sender<u64>,
-    /// Pods that could not be read, by namespace and name, and why.
+    /// Pods that cannot be parsed, by namespace and name, each with the error.
     unreadable: Mutex<BTreeMap<(String, String), String>>,
 }
 
@@ -53,7 +55,7 @@ impl<M: MachineClocks> Registrar<M> {
         while let Some(Some(change)) = token.run_until_cancelled(changes.next()).await {
             self.apply(&change);
             loop {
-                // Counted before it is seen that none is left: all that were counted have been carried out then.
+                // Counted before the queue is seen to be empty: then every change that was counted has been applied.
                 let counted = self.pods.status().changes;
                 match changes.next().now_or_never() {
                     Some(Some(change)) => self.apply(&change),
@@ -119,17 +121,17 @@ impl<M: MachineClocks> Registrar<M> {
         }
     }
 
-    /// Waits until every change of the pods that is known has been carried out: a read that begins when a pod is known
-    /// finds the pod's references. Cancel safe.
+    /// Waits until every change of the pods that is known now has been applied. So a read that begins when a pod is known finds
+    /// the pod's references. Cancel safe.
     pub(crate) async fn caught_up(&self) {
         let known = self.pods.status().changes;
         if *self.done.borrow() < known {
-            // An error means that nobody follows any more: the daemon is ending.
+            // An error means that the registrar is gone, because the daemon ends.
             let _ = self.done.subscribe().wait_for(|done| *done >= known).await;
         }
     }
 
-    /// Pods that could not be read, each with why.
+    /// Pods that cannot be parsed, each with the error.
     pub(crate) fn unreadable(&self) -> Vec<String> {
         self.unreadable.lock().iter().map(|((namespace, name), why)| format!("pod {namespace}/{name}: {why}")).collect()
     }

@@ -1,6 +1,6 @@
-//! How a node's larder is doing: each source, what is held, and whether something is degraded.
+//! The types of the report: the state of each source, counts of what is held, and what is degraded. `node/status` fills them.
 //!
-//! This is also the answer of the local API's `/larder/v1/status`: names in camel case, times in RFC 3339.
+//! The report is also the answer of `/larder/v1/status` of the local API, with names in camel case and times in RFC 3339.
 
 use jiff::Timestamp;
 use larder_resource::PerKind;

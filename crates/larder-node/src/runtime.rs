@@ -1,13 +1,16 @@
-//! The container runtime of this node: found when it is there, relisted, and read through the pod status cache.
+//! The container runtime of this node: discovered, relisted, and read through the pod status cache.
+//!
+//! `search` finds the runtime's socket. larder-pleg decides when to list and inspect pods, and writes the pod status cache of
+//! larder-pod-status. Reads and waits ask that cache; this module adds how fresh the answer is, and why it is stale.
 //!
 //! # Guarantees
 //!
-//! - A runtime that is absent at the start is no reason to end: it is tried again at every relist.
-//! - What is read while the runtime does not answer says so, with the time of the last relist.
+//! - A runtime that is absent at the start does not end larder. Every relist tries again.
+//! - While the runtime does not answer, every read says so, with the time of the last relist.
 //!
 //! # Cancel safety
 //!
-//! Every future here can be dropped; a dropped wait leaves nothing behind.
+//! Every future here can be dropped. A dropped wait leaves nothing behind.
 
 use crate::metrics::{Observers, RuntimeMetrics};
 use crate::report::{ContainerCounts, SourceReport, SourceState};
@@ -28,16 +31,16 @@ use tokio_util::sync::CancellationToken;
 
 mod search;
 
-/// How much later than its period a relist may succeed before what is known counts as stale.
+/// How much later than its period a relist may succeed before the pod statuses are stale.
 const LATENESS: Duration = Duration::from_secs(10);
 
-/// What the container runtime says of a pod.
+/// The status of a pod in the container runtime.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PodStatusRead {
     /// The UID that the runtime knows the pod by.
     pub uid: PodUid,
-    /// The status; none if the pod could not be inspected so far, or is not there.
+    /// The status; `None` if no inspection of the pod has succeeded, or if the runtime does not have the pod.
     pub status: Option<Arc<PodStatus>>,
     /// Why the last inspection of the pod failed, if it did.
     pub error: Option<Arc<RuntimeError>>,
@@ -45,11 +48,11 @@ pub struct PodStatusRead {
     pub is_there: bool,
     /// When the status was written.
     pub modified: Option<Timestamp>,
-    /// The time that the pod's state is known to be as new as; none before the first relist.
+    /// The status is as new as this time; `None` before the first relist.
     pub as_of: Option<Timestamp>,
-    /// How fresh it is; none before the first relist.
+    /// How fresh the status is; `None` before the first relist.
     pub freshness: Option<Freshness>,
-    /// Why it is stale, for a person.
+    /// Why the status is stale, for a person; `None` if it is fresh.
     pub why: Option<String>,
 }
 
@@ -57,24 +60,24 @@ pub struct PodStatusRead {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// Its deadline came first.
+    /// The deadline came first.
     #[error("pod {uid}: no newer status came in time: {why}", uid = last_known.uid)]
     DeadlineExceeded {
-        /// Why, as far as it is known: the runtime's error, or that no relist was due.
+        /// The cause, if it is known: the runtime's error, or that no relist was due.
         why: String,
-        /// What was last known.
+        /// The last known status.
         last_known: Box<PodStatusRead>,
     },
     /// The daemon is ending.
     #[error("pod {uid}: larder is ending", uid = last_known.uid)]
     Ending {
-        /// What was last known.
+        /// The last known status.
         last_known: Box<PodStatusRead>,
     },
 }
 
 impl WaitError {
-    /// What was last known.
+    /// The last known status.
     pub fn last_known(&self) -> &PodStatusRead {
         match self {
             Self::DeadlineExceeded { last_known, .. } | Self::Ending { last_known } => last_known,
@@ -90,7 +93,7 @@ pub(crate) enum RuntimeChoice {
     FirstOf(Vec<Endpoint>),
 }
 
-/// The container runtime, relisted.
+/// The container runtime, its PLEG, and the reader of the pod status cache.
 pub(crate) struct RuntimeSide<M: MachineClocks> {
     clock: MonotonicClock<M>,
     discovered: Arc<DiscoveredRuntime>,
@@ -101,11 +104,12 @@ pub(crate) struct RuntimeSide<M: MachineClocks> {
     events: bool,
     metrics: Arc<RuntimeMetrics>,
     attempts: Arc<RelistAttempts<M>>,
-    /// Waits for a change that are open; those for something newer are counted by the cache. A plain count: relaxed.
+    /// Open waits for a change. The cache counts the waits for something newer. Relaxed, because nothing else depends on the
+    /// count.
     waits_for_change: AtomicUsize,
 }
 
-/// Notes when the last attempt to list all pods ended, with or without success, and passes every measurement on.
+/// Notes when the last relist ended, with or without success, and passes every measurement on.
 struct RelistAttempts<M> {
     clock: MonotonicClock<M>,
     ended_at: Mutex<Option<Timestamp>>,
@@ -156,7 +160,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
     ///
     /// # Errors
     ///
-    /// A message that names what cannot be used.
+    /// A message that names the setting that cannot be used.
     pub(crate) fn new(
         runtime: RuntimeChoice,
         options: PlegOptions,
@@ -203,7 +207,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         self.complete(&entry, times)
     }
 
-    /// What the runtime has of every pod.
+    /// The status of every pod that the runtime has.
     pub(crate) fn read_all(&self) -> Vec<PodStatusRead> {
         let mut all: Vec<_> =
             self.reader.uids().iter().map(|uid| self.read(uid)).filter(|read| read.is_there).collect();
@@ -301,7 +305,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
     fn complete(&self, entry: &Entry<PodStatus, RuntimeError>, times: EntryTimes) -> PodStatusRead {
         let (state, why) = self.state(entry, times);
         let as_of = times.latest();
-        // Of a pod that could not be inspected, only the last good inspection is confirmed, and no relist since.
+        // After a failed inspection, only the last good inspection confirms the status. The relists since then do not.
         let confirmed_at = if entry.error().is_some() { times.modified } else { as_of };
         PodStatusRead {
             uid: entry.uid().clone(),
@@ -320,7 +324,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         let now = self.clock.now();
         let (relisted, failed) = self.pleg.last_relist();
         let since = relisted.unwrap_or(now);
-        // The pod alone may have been looked at since the last attempt to list all.
+        // The pod itself may have been relisted since the last attempt to list all pods.
         let attempted = *self.attempts.ended_at.lock();
         let known_alone = times.latest().filter(|at| Some(*at) > attempted && !self.is_late(*at));
         if let (Some(error), None) = (failed, known_alone) {
@@ -335,14 +339,14 @@ impl<M: MachineClocks> RuntimeSide<M> {
         (FreshState::Fresh, None)
     }
 
-    /// That a relist should have ended by now, and has not.
+    /// The reason why the statuses are stale, if a relist should have ended by now and has not.
     fn overdue(&self) -> Option<String> {
         let last = self.pleg.last_relist().0.filter(|last| self.is_late(*last))?;
         let ago = self.clock.now().saturating_duration_since(last).as_secs();
         Some(format!("the container runtime's answer is overdue: the last one was {ago} s ago"))
     }
 
-    /// Whether something newer than what was known at that time should be known by now.
+    /// Whether a relist later than this time should have ended by now.
     fn is_late(&self, at: Timestamp) -> bool {
         self.clock.now().saturating_duration_since(at) > self.relist_period + LATENESS
     }
@@ -365,7 +369,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         self.pleg.stats()
     }
 
-    /// Waits that are open, for something newer and for a change.
+    /// The open waits, for something newer and for a change.
     pub(crate) fn open_waits(&self) -> usize {
         self.reader.open_waits() + self.waits_for_change.load(Ordering::Relaxed)
     }
@@ -391,7 +395,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         }
     }
 
-    /// What is worth knowing of it, though larder works as it should.
+    /// Facts that an operator should know, although nothing is wrong.
     pub(crate) fn notes(&self) -> Vec<String> {
         let no_events = self.pleg.stats().event_stream_unsupported.then(|| {
             format!(

@@ -1,4 +1,6 @@
-//! Where objects come from, whichever it is: the API server, or a directory of manifests.
+//! The source of objects behind an object cache: the API server, or a directory of manifests.
+//!
+//! [`ObjectSource`] fetches and [`ObjectReflectors`] watches. Both only pass calls on to larder-kube or larder-manifests.
 
 use crate::fetch_log::SourceError;
 use futures_util::future::Either;
@@ -119,7 +121,7 @@ impl Fetch for ObjectSource {
 /// Watches of objects of one kind.
 pub(crate) enum ObjectReflectors {
     Kube(KubeReflect),
-    /// Nothing is watched: every read looks at what the manifests have.
+    /// Nothing is watched, because every read looks into the manifests.
     Manifests,
 }
 

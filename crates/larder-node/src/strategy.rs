@@ -1,4 +1,4 @@
-//! The strategy of each kind of objects.
+//! The strategy that keeps the objects of each kind up to date, as the settings name it. larder-objects defines the strategies.
 
 pub use larder_objects::{Strategy, UnknownStrategy};
 

@@ -1,4 +1,5 @@
-//! The tasks of a node's larder: each has a name, ends with the token, and is waited for; one that ends before is noticed.
+//! The tasks of a node's larder. Each has a name and ends with the token; [`Tasks::stop`] waits for all of them. A task that
+//! ends earlier is recorded, and the report and `/livez` name it.
 
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -8,18 +9,18 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long tasks may take to end once they are told to.
+/// How long tasks may take to end after the token is cancelled.
 const STOP_DEADLINE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Tasks {
     pub(crate) token: CancellationToken,
-    /// Short ones that come with reads and end by themselves, or with the token.
+    /// Short tasks that reads leave behind. They end by themselves, or with the token.
     pub(crate) short: TaskTracker,
     running: Mutex<JoinSet<()>>,
     ended: Arc<Mutex<Vec<Cow<'static, str>>>>,
 }
 
-/// Notes the end of a task, by a panic too.
+/// Records the end of a task, also by a panic.
 struct EndGuard {
     name: Cow<'static, str>,
     token: CancellationToken,
@@ -48,12 +49,12 @@ impl Tasks {
         });
     }
 
-    /// The tasks that ended although they were to run on.
+    /// The tasks that ended before the token was cancelled.
     pub(crate) fn ended(&self) -> Vec<Cow<'static, str>> {
         self.ended.lock().clone()
     }
 
-    /// Tells all tasks to end, and waits for them; those that do not are aborted after a while.
+    /// Cancels the token and waits for all tasks. Aborts those that do not end in time.
     pub(crate) async fn stop(&self) {
         self.token.cancel();
         self.short.close();

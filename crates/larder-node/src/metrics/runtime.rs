@@ -1,4 +1,4 @@
-//! What is measured of the container runtime and the PLEG, named as the kubelet names it where it means the same.
+//! The metrics of the container runtime and of the PLEG. A metric that means the same as one of the kubelet's has its name.
 
 use super::seconds_histogram;
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock};
@@ -12,7 +12,8 @@ use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Seconds from a quarter of a millisecond: what a runtime and larder need for one pod, finely enough to tell a median.
+/// Seconds from a quarter of a millisecond. A runtime and larder need a few milliseconds for one pod, and the buckets are fine
+/// enough for a median.
 const FINE_SECONDS: [f64; 20] = [
     0.000_25, 0.000_5, 0.001, 0.001_5, 0.002, 0.002_5, 0.003, 0.004, 0.005, 0.006, 0.008, 0.010, 0.015, 0.020, 0.030,
     0.050, 0.100, 0.250, 1.0, 10.0,
@@ -93,12 +94,12 @@ impl RuntimeMetrics {
         );
     }
 
-    /// A wait has ended, for that reason.
+    /// Counts a wait that ended for this reason.
     pub(crate) fn wait_ended(&self, reason: &'static str) {
         self.waits.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// An event of the runtime has arrived.
+    /// Counts an event of the runtime that has arrived.
     pub(crate) fn runtime_event(&self, event: &ContainerEvent) {
         self.events.get_or_create(&KindLabel { kind: event.kind.as_str() }).inc();
         if event.created_at > 0 {
@@ -107,7 +108,7 @@ impl RuntimeMetrics {
     }
 }
 
-/// What the PLEG measures, handed to whoever measures the lists and inspections, and the answers to events.
+/// Passes the measurements of the PLEG on: lists and inspections to `pleg`, answers to events to `runtime`.
 pub(crate) struct Observers {
     pub(crate) pleg: Arc<dyn PlegObserver>,
     pub(crate) runtime: Arc<RuntimeMetrics>,

@@ -1,4 +1,6 @@
-//! What is read off a node's larder at each scrape, beside what is counted as it happens.
+//! The metrics that are computed at each scrape, from the report and the statistics of the caches and sources.
+//!
+//! `metrics` holds the other metrics, which are counted when something happens.
 
 use super::status::number;
 use super::{Node, Origin};
@@ -17,7 +19,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 impl<M: MachineClocks> Node<M> {
-    /// Adds what this node's larder counts and measures to a registry of metrics.
+    /// Registers all metrics of this node's larder.
     pub fn register_metrics(self: &Arc<Self>, registry: &mut Registry) {
         self.metrics.register(registry);
         if let Some(runtime) = &self.runtime {
@@ -56,7 +58,7 @@ impl<M: MachineClocks> Collector for Gauges<M> {
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// Where metrics are written to.
+/// Writes metrics in the form of the registry.
 struct MetricWriter<'a>(DescriptorEncoder<'a>);
 
 impl MetricWriter<'_> {
@@ -121,7 +123,7 @@ fn held(out: &mut MetricWriter<'_>, report: &Report) -> fmt::Result {
     out.gauge("larder_pod_status_open_waits", "Newer-than waits that are open", counts.open_waits)
 }
 
-/// How objects are kept, by kind.
+/// How objects are kept up to date, by kind.
 fn objects(out: &mut MetricWriter<'_>, node: &Node<impl MachineClocks>, report: &Report) -> fmt::Result {
     let of = |kind: &str| vec![("kind", kind.to_owned())];
     let kept = report.keeping.iter().flat_map(|keeping| {
@@ -190,7 +192,7 @@ fn objects(out: &mut MetricWriter<'_>, node: &Node<impl MachineClocks>, report: 
     out.write(("larder_object_new_reference_fetches", help, None), MetricType::Counter, of_new_references)
 }
 
-/// What is open to the API server, and what lists and watches came to.
+/// Connections to the API server, lists and watches.
 fn api_server(out: &mut MetricWriter<'_>, stats: &KubeStats) -> fmt::Result {
     for (name, help, count) in [
         ("larder_api_server_connections", "HTTP/2 connections that are open", stats.connections_open),

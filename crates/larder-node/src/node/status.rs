@@ -1,4 +1,6 @@
-//! How a node's larder is doing: the report, and the checks behind `/livez` and `/readyz`.
+//! The status of a node's larder: the report of `larder status`, and the checks of `/livez` and `/readyz`.
+//!
+//! It reads the state of the sources, caches and tasks, and asks no source. `gauges` turns the same report into metrics.
 
 use super::{Node, Origin};
 use crate::error::ReadError;
@@ -12,9 +14,9 @@ use larder_resource::source::Held;
 use larder_resource::{ObjectKind, PerKind, SourceReader};
 
 impl<M: MachineClocks> Node<M> {
-    /// How this larder is doing. Nothing is asked of any source for it.
+    /// The status of this larder. No source is asked for it.
     pub fn report(&self) -> Report {
-        // An answer about the pods shows that their source is there for the rest, too.
+        // Pods and objects have the same API server: an answer about the pods ends an outage of the objects.
         let pods = self.pods.status();
         if let Some(at) = pods.last_contact.filter(|_| pods.failures == 0) {
             self.caches.values().for_each(|cache| cache.log().source_answered(at));
@@ -35,7 +37,7 @@ impl<M: MachineClocks> Node<M> {
         }
     }
 
-    /// As [`report`](Self::report), with each object.
+    /// As [`report`](Self::report), with a line for each object.
     pub fn detailed_report(&self) -> Report {
         let mut objects = Vec::new();
         for (kind, cache) in self.caches.iter() {
@@ -89,19 +91,19 @@ impl<M: MachineClocks> Node<M> {
         Some(ApiServerReport { connections: stats.connections_open, watches: stats.watches_open })
     }
 
-    /// How the container runtime is doing; `None` without one.
+    /// The status of the container runtime; `None` without a runtime.
     pub fn runtime_report(&self) -> Option<SourceReport> {
         self.runtime.as_ref().map(|runtime| runtime.report())
     }
 
-    /// Whether all that has to run runs.
+    /// Whether every task still runs.
     pub fn liveness(&self) -> Vec<Check> {
         let ended = self.tasks.ended();
         vec![Check { name: "tasks", failure: (!ended.is_empty()).then(|| format!("ended: {}", ended.join(", "))) }]
     }
 
-    /// Whether there is something to serve: each source has answered at least once since the start. One that does not
-    /// answer any more is no reason not to serve what is held.
+    /// Whether each source has answered at least once since the start. A source that fails later does not make larder
+    /// unready, because larder serves what it holds.
     pub fn readiness(&self) -> Vec<Check> {
         let mut checks = vec![Check { name: "pods", failure: not_synced(&self.pods) }];
         if matches!(self.origin, Origin::Kube(..)) {
@@ -123,7 +125,7 @@ impl<M: MachineClocks> Node<M> {
         }
         let runtime = self.runtime.as_ref().is_none_or(|runtime| runtime.has_relisted() || runtime.failure().is_some());
         let objects = self.caches.values().all(|cache| {
-            // What every read asks for is not fetched before.
+            // Objects of the direct strategy are fetched by reads only.
             let is_open =
                 |object: &ObjectStatus| object.state == ObjectState::NotFetched && object.kept != Kept::Direct;
             cache.snapshot().iter().all(|object| !is_open(object) || cache.log().failure(&object.key).is_some())
@@ -231,7 +233,7 @@ impl<M: MachineClocks> Node<M> {
         }
         if let Origin::Kube(client, _) = &self.origin
             && let Some(problem) = client.credentials_problem()
-            // Where a source fails by it, that source's line says it.
+            // If a source fails because of it, the line of that source contains it.
             && !degraded.iter().any(|line| line.contains(&problem))
         {
             degraded.push(format!("credentials: {problem}"));
@@ -248,13 +250,13 @@ impl<M: MachineClocks> Node<M> {
                     let name = key.name();
                     degraded.push(format!("node {name}: the API server has none; check --node-name (NODE_NAME)"));
                 }
-                // The source's own line says it.
+                // The line of the source says why.
                 _ => {}
             }
         }
         degraded.extend(self.registrar.unreadable());
         for cache in self.caches.values() {
-            // Those whose source fails altogether are covered by the source's own line.
+            // If the source itself fails, the line of the source says so.
             if cache.log().health().is_failing {
                 continue;
             }
@@ -269,14 +271,14 @@ impl<M: MachineClocks> Node<M> {
     }
 }
 
-/// What every read looks up in the manifests, in the place of a strategy.
+/// Stands in place of a strategy: every read looks into the manifests.
 const MANIFEST: &str = "manifest";
 
 pub(super) fn number(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }
 
-/// What is known of an object, in a word.
+/// The state of an object in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportedState {
     Fresh,

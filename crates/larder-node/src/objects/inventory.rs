@@ -1,4 +1,4 @@
-//! All objects of a cache: what is known of each, and what keeps them.
+//! All objects of a cache: lists and snapshots of them, prefetches, and the end of idle watches.
 
 use super::{ObjectCache, ObjectList};
 use crate::error::ReadError;
@@ -9,7 +9,7 @@ use larder_objects::{FreshState, Kept, ObjectKey, ObjectState, ObjectStatus, Sto
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Objects that a list or the keeper reads at once.
+/// How many objects a list or a prefetch reads at once.
 const READS_AT_ONCE: usize = 16;
 
 impl<F, R, C> ObjectCache<F, R, C>
@@ -18,13 +18,13 @@ where
     R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
-    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`. How fresh each is, is judged at the
-    /// end: none whose TTL has passed while others were fetched is called fresh.
+    /// Reads every object that pods refer to and that `wanted` selects, for at most `deadline`. The freshness of each object is
+    /// judged at the end, because a TTL may expire while other objects are fetched.
     pub(crate) async fn list(&self, wanted: impl Fn(&ObjectKey) -> bool, deadline: Duration) -> ObjectList {
         let mut keys: Vec<_> = self.objects.store().snapshot().into_iter().map(|status| status.key).collect();
         keys.retain(|key| wanted(key));
         keys.sort_unstable();
-        // One deadline for all of them: what is not reached in time is answered with what is held.
+        // One deadline for all reads. An object that is not fetched in time is answered with the object that is held.
         let end = tokio::time::Instant::now() + deadline;
         let reads = keys.into_iter().map(|key| async move {
             let left = end.saturating_duration_since(tokio::time::Instant::now());
@@ -33,7 +33,7 @@ where
         });
         let results: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
         let mut list = ObjectList { items: Vec::with_capacity(results.len()), absent: Vec::new(), unknown: Vec::new() };
-        // Those that came first have waited for the others.
+        // The first answers have waited for the last ones.
         let now = self.clock.now();
         for (key, result) in results {
             match result {
@@ -45,7 +45,7 @@ where
                     list.items.push(answer);
                 }
                 Err(ReadError::NotFound { freshness, .. }) => list.absent.push((key, freshness.at(now))),
-                // Its last pod went while the list was made.
+                // The last pod that refers to it went while the list was made.
                 Err(ReadError::NotReferenced { .. }) => {}
                 Err(error) => list.unknown.push((key, error)),
             }
@@ -53,11 +53,11 @@ where
         list
     }
 
-    /// The state of every object that pods refer to; nothing is fetched for it.
+    /// The state of every object that pods refer to. Nothing is fetched.
     pub(crate) fn snapshot(&self) -> Vec<ObjectStatus> {
         let mut all = self.objects.store().snapshot();
         for status in &mut all {
-            // What is in this process is as good as looked at.
+            // The manifests are in this process, and every read looks into them.
             if let ObjectState::Present(freshness) = &mut status.state
                 && self.is_of_manifests()
                 && self.log.failure(&status.key).is_none()
@@ -72,33 +72,33 @@ where
         &self.log
     }
 
-    /// How many fetches were for the sake of a new reference to an object that was held; `None` where there are none such:
-    /// nothing is held, or nothing is fetched from anywhere.
+    /// How many fetches a new reference to an object that was held has caused. `None` if there can be none, because the store
+    /// holds nothing or the objects come from manifests.
     pub(crate) fn new_reference_fetches(&self) -> Option<u64> {
         self.objects.store().new_reference_fetches().filter(|_| !self.is_of_manifests())
     }
 
-    /// What a store that watches has done, and holds.
+    /// The statistics of a store that watches.
     pub(crate) fn watch_stats(&self) -> WatchStats {
         self.objects.store().stats()
     }
 
-    /// The bytes that the objects which are held take.
+    /// The memory of the objects that are held, in bytes.
     pub(crate) fn held_bytes(&self) -> usize {
         let store = self.objects.store();
         let held = |status: ObjectStatus| store.held(status.key.namespace(), status.key.name())?.object;
         store.snapshot().into_iter().filter_map(held).map(|object| object.memory()).sum()
     }
 
-    /// Stops the watches of objects that nobody has read for long, again and again, until the token is cancelled.
+    /// Periodically stops the watches of idle objects, until the token is cancelled.
     pub(crate) async fn stop_idle(&self, every: Duration, token: CancellationToken) {
         while token.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
             self.objects.store().stop_idle();
         }
     }
 
-    /// Fetches what pods refer to and nobody has read yet, until the token is cancelled; but for what every read asks for
-    /// all the same.
+    /// Fetches the objects that pods refer to and that were never fetched, until the token is cancelled. Skips objects of the
+    /// direct strategy, because every read fetches them anyway.
     pub(crate) async fn prefetch(&self, every: Duration, deadline: Duration, token: CancellationToken) {
         loop {
             tokio::select! {
@@ -112,7 +112,7 @@ where
             let missing = self.objects.store().snapshot().into_iter().filter(is_missing);
             let reads = missing.map(|status| async move {
                 let key = status.key;
-                // What came of it stands in the log and in the metrics.
+                // The log and the metrics have the result.
                 let _ = self.read(key.namespace(), key.name(), deadline).await;
             });
             let all = stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>();

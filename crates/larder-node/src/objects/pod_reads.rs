@@ -1,4 +1,7 @@
-//! Reads that are made for a pod, and what they keep: the pod's references, until the read is answered.
+//! Reads for a pod, and what they keep: the pod's references, until the read is answered.
+//!
+//! The registrar unregisters a pod that is deleted or terminal. While reads for this pod are in flight, the cache defers that
+//! to the end of the last one.
 
 use super::ObjectCache;
 use crate::answer::Answer;
@@ -13,14 +16,15 @@ use std::time::Duration;
 /// A pod, by namespace, name and UID.
 type PodKey = (String, String, String);
 
-/// The pods that reads are made for right now.
+/// The pods for which reads are in flight.
 pub(super) type PodReads = HashMap<PodKey, InFlight>;
 
+/// The reads in flight for one pod.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    /// Reads that are open; never 0.
+    /// Their number; never 0.
     reads: usize,
-    /// Whether the pod is to be unregistered with the last of them.
+    /// Whether the end of the last read unregisters the pod.
     is_leaving: bool,
 }
 
@@ -28,7 +32,7 @@ fn key_of(pod: PodIdentity<'_>) -> PodKey {
     (pod.namespace.to_owned(), pod.name.to_owned(), pod.uid.to_owned())
 }
 
-/// Keeps a pod's references until it is dropped.
+/// A read in flight for a pod. It keeps the pod's references until it is dropped.
 struct PodRead<'c, F, R, C>
 where
     F: SourceFetch,
@@ -53,7 +57,7 @@ where
         if open.reads > 0 {
             return;
         }
-        // Under the lock, so that a read which begins now either finds the pod registered, or does not.
+        // Under the lock, so that a read that begins now does not find the pod half unregistered.
         let is_leaving = pod_reads.remove(&key).is_some_and(|open| open.is_leaving);
         let effects = is_leaving.then(|| self.cache.unregister_now(self.pod));
         drop(pod_reads);
@@ -67,7 +71,7 @@ where
     R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
-    /// Reads an object for a pod, for at most `deadline`. The pod may go meanwhile.
+    /// Reads an object for a pod, for at most `deadline`. The pod may be deleted meanwhile.
     ///
     /// # Errors
     ///
@@ -106,7 +110,7 @@ where
         Some(PodRead { cache: self, pod })
     }
 
-    /// A pod is gone, or needs its objects no longer. They are let go of once no read that was made for it is open.
+    /// Unregisters a pod that is deleted or terminal, once no read for it is in flight.
     pub(crate) fn unregister_pod(&self, pod: PodIdentity<'_>) {
         let mut pod_reads = self.pod_reads.lock();
         let effects = match pod_reads.get_mut(&key_of(pod)) {
@@ -114,14 +118,14 @@ where
                 open.is_leaving = true;
                 Effects::none()
             }
-            // Under the lock, as in the end of a hold.
+            // Under the lock, as when a read ends.
             None => self.unregister_now(pod),
         };
         drop(pod_reads);
         effects.run();
     }
 
-    /// The pod is registered, or registered again.
+    /// The pod is registered again, so the end of its reads does not unregister it.
     pub(super) fn cancel_unregister(&self, pod: PodIdentity<'_>) {
         if let Some(open) = self.pod_reads.lock().get_mut(&key_of(pod)) {
             open.is_leaving = false;

@@ -1,15 +1,15 @@
-//! The container runtime of this node, which may have to be found first.
+//! Finds the container runtime of this node, and passes calls on to it. Until it is found, calls fail as unavailable.
 //!
 //! # Guarantees
 //!
-//! - *A socket is taken only when a runtime has answered there*: `Version` of CRI v1. Until then all sockets are asked again and
-//!   again: after pauses that grow to ten seconds, and within a second of another socket's appearance.
-//! - *The runtime that was taken is kept* until larder ends: two runtimes have different pods. Others that answer beside it are
-//!   looked for once a minute and reported.
+//! - *A socket is used only after a runtime has answered there* to `Version` of CRI v1. Until then the search repeats, with
+//!   pauses that grow to ten seconds. A new socket ends the pause within a second.
+//! - *The runtime that was found is kept* until larder ends, because another runtime has other pods. Once a minute the search
+//!   looks for others that answer, and reports them.
 //!
 //! # Cancel safety
 //!
-//! Every future here can be dropped; a search that is dropped closes its connections.
+//! Every future here can be dropped. A search that is dropped closes its connections.
 
 use crate::metrics::RuntimeMetrics;
 use futures_util::{Stream, TryStreamExt as _, stream};
@@ -25,24 +25,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The pause after the first search that found nothing, doubled with each one; and how often it is looked whether a socket has
-/// appeared.
+/// The pause after the first search that found nothing; each further search doubles it. Also how often the search looks for new
+/// sockets.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest of those pauses.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How often other runtimes are looked for once one is taken.
+/// How often the search looks for other runtimes after one is found.
 const SURVEY: Duration = Duration::from_mins(1);
 
-/// What to do where none is found.
+/// What the operator can do if no runtime is found.
 const REMEDY: &str = "name its socket with --runtime-endpoint";
 
-/// A runtime that may not be there yet.
+/// A runtime that may not be found yet.
 pub(crate) struct DiscoveredRuntime {
-    /// Where to look for one; empty if its endpoint is named.
+    /// Where to look for a runtime; empty if the settings name its endpoint.
     sockets: Vec<Endpoint>,
     options: CriOptions,
     metrics: Arc<RuntimeMetrics>,
-    /// Set at once for an endpoint that is named, else when one has answered.
+    /// Set at the start if the settings name the endpoint, else when a runtime has answered.
     found: OnceLock<CriRuntime>,
     search: watch::Sender<Search>,
 }
@@ -50,10 +50,10 @@ pub(crate) struct DiscoveredRuntime {
 /// Device and inode of a socket.
 type Identity = (u64, u64);
 
-/// How the search has gone so far.
+/// The progress of the search.
 #[derive(Default)]
 struct Search {
-    /// Why the last one found nothing.
+    /// Why the last search found nothing.
     failure: Option<Arc<str>>,
     /// The sockets where another runtime answers.
     others: Vec<Endpoint>,
@@ -84,14 +84,14 @@ impl DiscoveredRuntime {
         Ok(Self { sockets, options, metrics, found: OnceLock::new(), search: watch::Sender::default() })
     }
 
-    /// The runtime; why there is none, once that has been looked for.
+    /// The runtime; after the first search, the error that says why there is none.
     async fn get(&self, call: &'static str) -> Result<&CriRuntime, RuntimeError> {
         if let Some(runtime) = self.found.get() {
             return Ok(runtime);
         }
         let mut search = self.search.subscribe();
         let searched = search.wait_for(|search| search.failure.is_some() || self.found.get().is_some()).await;
-        // Fails only when the sender is gone, which this is.
+        // Fails only when the sender is gone, and `self` owns the sender.
         let failure = searched.ok().and_then(|search| search.failure.clone());
         self.found.get().ok_or_else(|| RuntimeError::Unavailable {
             call: Arc::new(RuntimeCall::new(call)),
@@ -102,12 +102,12 @@ impl DiscoveredRuntime {
 
     /// Returns once there is a runtime.
     pub(super) async fn found(&self) {
-        // Fails only when the sender is gone, which this is.
+        // Fails only when the sender is gone, and `self` owns the sender.
         let _ = self.search.subscribe().wait_for(|_| self.found.get().is_some()).await;
     }
 
-    /// Looks for a runtime until one is found, tells of that, and looks for others from then on. For ever, unless the endpoint
-    /// is named.
+    /// Looks for a runtime until one is found, then calls `tell`, and looks for other runtimes from then on. Returns at once if
+    /// the settings name the endpoint, and never otherwise.
     pub(super) async fn search(&self, tell: impl FnOnce()) {
         if self.sockets.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl DiscoveredRuntime {
         let mut pause = PAUSE;
         loop {
             let sockets = self.identities().await;
-            // In a box, which lasts no longer than the search.
+            // Boxed, so that its memory is free between the searches.
             if Box::pin(self.look(&sockets)).await {
                 break;
             }
@@ -136,7 +136,7 @@ impl DiscoveredRuntime {
         }
     }
 
-    /// Which sockets are there: a server that was started anew has made another one.
+    /// Which sockets exist. A server that restarts makes a new one.
     async fn identities(&self) -> Vec<Option<Identity>> {
         let mut identities = Vec::with_capacity(self.sockets.len());
         for socket in &self.sockets {
@@ -145,7 +145,7 @@ impl DiscoveredRuntime {
         identities
     }
 
-    /// Looks for a runtime at all sockets, of which these are there. Returns whether there is one.
+    /// Looks for a runtime at all sockets once. Returns whether one was found.
     async fn look(&self, sockets: &[Option<Identity>]) -> bool {
         let observer: Arc<dyn CriObserver> = self.metrics.clone();
         match find_runtimes(&self.sockets, &self.options, &observer).await {
@@ -211,12 +211,12 @@ impl DiscoveredRuntime {
         paths.join(", ")
     }
 
-    /// Where the runtime listens, as far as it is known.
+    /// Where the runtime listens, or where larder looks for it.
     pub(super) fn endpoint(&self) -> String {
         self.found.get().map_or_else(|| format!("one of {}", self.paths()), |runtime| runtime.endpoint().to_string())
     }
 
-    /// That another runtime answers, too.
+    /// A warning if another runtime answers, too.
     pub(super) fn note(&self) -> Option<String> {
         let used = self.found.get()?.endpoint();
         let others: Vec<_> = self.search.borrow().others.iter().map(ToString::to_string).collect();
