@@ -48,7 +48,8 @@
 //!
 //! # Locks
 //!
-//! Each module has its own. None is held over an `.await`, or while another module's lock is taken.
+//! Each module has its own, and holds none over an `.await`. `objects` locks its pod reads before the fetch log and before the
+//! locks of larder-objects. Nothing else is locked under another module's lock.
 
 mod answer;
 mod config;
