@@ -1,4 +1,4 @@
-//! Why the container runtime did not answer.
+//! Why a call to the container runtime failed.
 
 use larder_pod_status::PodUid;
 use std::fmt;

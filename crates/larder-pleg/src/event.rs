@@ -1,24 +1,24 @@
-//! What happened to a pod's containers between two looks at the runtime, and how it is handed to many subscribers.
+//! The lifecycle events of pods: what happened to a pod's containers between two relists, and their delivery to many
+//! subscribers.
 //!
 //! # Guarantees
 //!
 //! - A subscriber gets the events of one pod in the order in which they were found, from its subscription on.
-//! - By the time an event is delivered, the pod's entry in the cache is at least as new as the event.
-//! - Nobody waits for a subscriber. One that falls behind by more than the events kept loses the oldest of them, and is
-//!   told how many ([`Delivery::Gap`]); what it missed can be read from the cache.
+//! - When an event is delivered, the pod's entry in the cache is at least as new as the event.
+//! - Nobody waits for a subscriber. A subscriber that falls behind by more events than are kept loses the oldest of them, and
+//!   learns how many ([`Delivery::Gap`]). It can read the state that it missed from the cache.
 //!
 //! # Limits
 //!
-//! Events are hints of what to look at, not a log: a container that is created and removed between two relists never
-//! shows.
+//! Events are no complete log: a container that is created and removed between two relists causes none.
 //!
 //! # Cancel safety
 //!
-//! [`EventReceiver::recv`] loses nothing when it is dropped before it has answered.
+//! If [`EventReceiver::recv`] is dropped before it has answered, no event is lost.
 //!
 //! # Differs from kubelet
 //!
-//! The kubelet has one subscriber, whose full channel drops the newest events, seen only in a metric.
+//! The kubelet has one subscriber. If its channel is full, the newest events are dropped, and only a metric shows that.
 
 use larder_clock::Timestamp;
 use larder_pod_status::PodUid;

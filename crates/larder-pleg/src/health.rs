@@ -1,4 +1,4 @@
-//! Whether the PLEG still hears from the runtime.
+//! The health of the PLEG: unhealthy if no relist has succeeded for too long.
 
 use crate::error::RuntimeError;
 use std::fmt;

@@ -49,9 +49,9 @@
 //!
 //! With [`PlegOptions::independent_pods`] and [`PlegOptions::keep_unchanged`], the runtime is asked for the container of an
 //! event as soon as the event arrives, whatever lists are under way; the list of its pod follows. If the container has moved on
-//! (from created to running, from running to exited), its new state is in its pod's entry at once. The entry keeps the time as of
-//! which all of the pod is known, so a wait for a newer entry waits for the list of the pod, and so do subscribers. Where a later
-//! list says something else of the container, all of the pod is inspected.
+//! (from created to running, from running to exited), its new state is in its pod's entry at once. The entry keeps the time as
+//! of which all of the pod is known, so a wait for a newer entry waits for the list of the pod, and so do subscribers. Where a
+//! later list says something else of the container, all of the pod is inspected.
 //!
 //! # Limits
 //!
@@ -128,7 +128,6 @@
 mod error;
 mod event;
 mod health;
-mod hint;
 mod observe;
 mod options;
 mod pleg;
@@ -136,16 +135,17 @@ mod pod;
 mod queue;
 mod records;
 mod runtime;
+mod runtime_event;
 mod status;
 mod wire;
 
 pub use error::{PodName, RuntimeCall, RuntimeError};
 pub use event::{Delivery, EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
 pub use health::Unhealthy;
-pub use hint::{ContainerEvent, ContainerEventKind, EventSource};
 pub use observe::{PlegObserver, PlegStats};
 pub use options::{InvalidOption, PlegOptions};
 pub use pleg::Pleg;
 pub use pod::{ContainerState, RuntimeContainer, RuntimePod};
 pub use runtime::{KnownPod, Runtime};
+pub use runtime_event::{ContainerEvent, ContainerEventKind, EventSource};
 pub use status::{ContainerId, ContainerStatus, PodStatus, SandboxState, SandboxStatus};

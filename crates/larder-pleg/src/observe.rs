@@ -1,4 +1,4 @@
-//! What the PLEG counts and measures, for whoever exports it as metrics.
+//! What the PLEG counts ([`PlegStats`]) and measures ([`PlegObserver`]), for a caller that exports metrics.
 
 use crate::pod::{ContainerState, RuntimePod};
 use crate::queue::RelistQueue;

@@ -1,4 +1,4 @@
-//! The PLEG's settings.
+//! The settings of the PLEG.
 
 use larder_clock::Jitter;
 use std::num::NonZeroUsize;

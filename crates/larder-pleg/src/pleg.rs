@@ -1,4 +1,7 @@
-//! The relist itself: list the runtime, compare, inspect what differs, keep the cache, tell subscribers.
+//! The relist: list the runtime, compare with the last listing, inspect the pods that differ, write the cache, deliver events.
+//!
+//! This file has the relist as the kubelet does it. `independent_pods` has the loop for [`PlegOptions::independent_pods`],
+//! `early_write` its early answers to events, and `evented` reads the events of the runtime.
 
 use crate::error::{PodName, RuntimeCall, RuntimeError};
 use crate::event::{EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
@@ -14,7 +17,7 @@ use futures_util::future::{BoxFuture, OptionFuture, Shared};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use larder_clock::{Clock, Timestamp};
 use larder_pod_status::{PodStatusReader, PodStatusWriter, PodUid};
-use last::LastRelist;
+use last_relist::LastRelist;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,10 +28,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, trace, warn};
 
-mod ahead;
-mod apart;
+mod early_write;
 mod evented;
-mod last;
+mod independent_pods;
+mod last_relist;
 
 /// The status of a container that was asked for because of an event; none if it could not be had.
 type EarlyStatus<'p> = Shared<BoxFuture<'p, Option<ContainerStatus>>>;
@@ -122,7 +125,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
         let _running = scopeguard(&self.running);
         if self.options.independent_pods {
-            return self.run_apart(cancel).await;
+            return self.run_independent(cancel).await;
         }
         let mut due = Instant::now();
         loop {

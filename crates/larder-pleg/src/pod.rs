@@ -1,4 +1,4 @@
-//! A pod as the container runtime lists it: who it is, and the state of each of its containers and sandboxes.
+//! A pod as a listing of the container runtime shows it: its identity, and the state of each container and sandbox.
 
 use larder_pod_status::PodUid;
 use serde::{Deserialize, Serialize};

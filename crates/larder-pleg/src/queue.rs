@@ -1,4 +1,5 @@
-//! Which pods wait for a relist of their own, and which containers an event was of: bounded, each pod at most once.
+//! The requests that wait for the relist loop: pods to relist alone, and containers of events to ask for. Bounded; each pod
+//! waits at most once.
 
 use larder_clock::Timestamp;
 use larder_pod_status::PodUid;
@@ -14,8 +15,8 @@ pub(crate) struct RelistQueue {
     capacity: usize,
     /// One consumer, so a single stored permit is enough.
     arrived: Notify,
-    /// The same for hints.
-    hinted: Notify,
+    /// The same for `targets`.
+    target_arrived: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ struct Waiting {
     all: Option<Timestamp>,
     /// How often a request was turned away because the queue was full.
     overflows: u64,
-    hints: VecDeque<Hint>,
+    targets: VecDeque<EventTarget>,
 }
 
 /// When a pod was asked for.
@@ -40,7 +41,7 @@ pub(crate) struct Asked {
 
 /// A container that has started or ended, as an event of the runtime says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hint {
+pub(crate) struct EventTarget {
     pub(crate) pod: PodUid,
     pub(crate) container: String,
     /// When the event arrived.
@@ -58,7 +59,12 @@ pub(crate) enum Request {
 
 impl RelistQueue {
     pub(crate) fn new(capacity: NonZeroUsize) -> Self {
-        Self { waiting: Mutex::default(), capacity: capacity.get(), arrived: Notify::new(), hinted: Notify::new() }
+        Self {
+            waiting: Mutex::default(),
+            capacity: capacity.get(),
+            arrived: Notify::new(),
+            target_arrived: Notify::new(),
+        }
     }
 
     /// Asks for a pod; false if the queue is full, so that all pods are asked for instead.
@@ -71,15 +77,15 @@ impl RelistQueue {
         self.insert(uid, Asked { last: at, event: Some(at) })
     }
 
-    /// Tells of a container that has started or ended. A hint that does not fit is dropped: the list of its pod tells the same,
-    /// later.
-    pub(crate) fn push_hint(&self, hint: Hint) {
+    /// Adds the container of an event. A target that does not fit is dropped, because the list of its pod shows the change,
+    /// too, later.
+    pub(crate) fn push_target(&self, target: EventTarget) {
         let mut waiting = self.waiting.lock();
-        if waiting.hints.len() < self.capacity {
-            waiting.hints.push_back(hint);
+        if waiting.targets.len() < self.capacity {
+            waiting.targets.push_back(target);
         }
         drop(waiting);
-        self.hinted.notify_one();
+        self.target_arrived.notify_one();
     }
 
     fn insert(&self, uid: PodUid, new: Asked) -> bool {
@@ -120,13 +126,13 @@ impl RelistQueue {
         }
     }
 
-    /// The next hint. For one consumer only; dropped before it has answered, it has taken nothing.
-    pub(crate) async fn next_hint(&self) -> Hint {
+    /// The next target, for one consumer only. A future that is dropped before it has answered has taken nothing.
+    pub(crate) async fn next_target(&self) -> EventTarget {
         loop {
-            if let Some(hint) = self.waiting.lock().hints.pop_front() {
-                return hint;
+            if let Some(target) = self.waiting.lock().targets.pop_front() {
+                return target;
             }
-            self.hinted.notified().await;
+            self.target_arrived.notified().await;
         }
     }
 
@@ -227,14 +233,14 @@ mod tests {
     #[test]
     fn hints_come_in_their_order_and_what_does_not_fit_is_dropped() {
         let queue = queue(2);
-        let mut next = Box::pin(queue.next_hint());
+        let mut next = Box::pin(queue.next_target());
         assert_eq!((&mut next).now_or_never(), None);
-        let hint = |n| Hint { pod: "a".into(), container: format!("c{n}"), at: at(n) };
+        let target = |n| EventTarget { pod: "a".into(), container: format!("c{n}"), at: at(n) };
         for n in 0..3 {
-            queue.push_hint(hint(n));
+            queue.push_target(target(n));
         }
-        assert_eq!(next.now_or_never(), Some(hint(0)));
-        assert_eq!((queue.next_hint().now_or_never(), queue.next_hint().now_or_never()), (Some(hint(1)), None));
+        assert_eq!(next.now_or_never(), Some(target(0)));
+        assert_eq!((queue.next_target().now_or_never(), queue.next_target().now_or_never()), (Some(target(1)), None));
     }
 
     #[test]

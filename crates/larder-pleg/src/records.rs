@@ -1,8 +1,8 @@
-//! What the PLEG remembers of each pod between relists, and how one listing is compared with the one before.
+//! What the PLEG remembers of each pod between relists, and the comparison of a listing with the one before.
 //!
-//! Nothing here waits or calls the runtime: a listing goes in, and out comes what is to be done. Whoever does it comes back
-//! with [`Records::inspected`] or [`Records::failed`]; a pod that nobody comes back with is as it was, and the next listing
-//! finds the same to be done. That makes a relist that is dropped half way harmless.
+//! Nothing here waits or calls the runtime: a listing goes in, and a plan of inspections and removals comes out. The caller
+//! reports each result with [`Records::inspected`] or [`Records::failed`]. A pod without a result stays as it was, and the next
+//! listing gives the same plan for it. So a relist that is dropped half way does no harm.
 
 use crate::event::EventKind;
 use crate::pod::{ContainerState, RuntimeContainer, RuntimePod};

@@ -1,4 +1,4 @@
-//! What the PLEG asks of a container runtime.
+//! The calls that the PLEG makes to a container runtime.
 
 use crate::error::RuntimeError;
 use crate::pod::{RuntimeContainer, RuntimePod};

@@ -1,4 +1,4 @@
-//! How single values of a status are written in JSON.
+//! The JSON form of single values in a status: times, hashes, container identifiers.
 
 /// Nanoseconds since the Unix epoch, as RFC 3339 in UTC with nine digits after the point; 0 is not set, and left out.
 pub(crate) mod time {

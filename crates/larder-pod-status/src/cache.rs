@@ -1,4 +1,4 @@
-//! What the two handles of a cache share.
+//! The state that the two handles of a cache share: the entries, the global time, and the open waits.
 
 mod reader;
 mod writer;

@@ -1,4 +1,4 @@
-//! What a read gives: the entry of a pod, and its times.
+//! The result of a read: the entry of a pod, and its times.
 
 use crate::PodUid;
 use larder_clock::Timestamp;

@@ -1,4 +1,4 @@
-//! The lock and the map of the cache, and what stands in for them under shuttle's scheduler.
+//! The lock and the map of the cache. Under shuttle's scheduler, others take their place.
 
 #[cfg(not(shuttle))]
 mod ordinary;

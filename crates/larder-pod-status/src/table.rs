@@ -1,14 +1,13 @@
-//! The waits that are open, ordered by the time they wait for, and those that have ended but whose futures do not know yet.
+//! The open waits, ordered by the time that they wait for, and the ended waits whose futures were not polled since.
 //!
-//! Each pod that is waited for has a record, found by its UID: the wait for the earliest time, and a heap of the others. A
-//! heap over all pods orders them by that earliest time. So a time that wakes nobody costs one comparison, and one that
-//! wakes k waits among n costs O(k log n) at most. To begin or drop a wait costs O(log n) at most, and O(1) where it is for
-//! a later time than most.
+//! Each pod with waits has a record, found by its UID: the wait for the earliest time, and a heap of the others. A heap over
+//! all pods orders them by that earliest time. So a time that ends no wait costs one comparison, and a time that ends k waits
+//! among n costs O(k log n) at most. To begin or drop a wait costs O(log n) at most, and O(1) if it is for a later time than
+//! most.
 //!
 //! # Limits
 //!
-//! The table holds what its waits need, and gives memory back as they end. What bounds it is the number of futures that
-//! its users hold.
+//! The table frees memory as waits end. Its size is bounded by the number of futures that its users hold.
 
 mod heap;
 mod slab;
@@ -149,7 +148,8 @@ impl<S, E> WaitTable<S, E> {
             };
             match &mut pod.others {
                 Some(others) => others.push(other_min, other, &mut place_waits(&mut self.waits)),
-                // The other one need not be looked at, and likely is in no cache: its place is 0 whether it is new or was first.
+                // The other one need not be looked at, and likely is in no cache: its place is 0 whether it is new or was
+                // first.
                 none => *none = Some(Box::new(Heap::of_one(other_min, other))),
             }
             if first_min.is_some() {
@@ -244,8 +244,8 @@ impl<S, E> WaitTable<S, E> {
         }
     }
 
-    /// Ends the pod's waits for `now` and before, with the entry that it has; none where no pod's wait is due, which is most often
-    /// so, and known without a search.
+    /// Ends the pod's waits for `now` and before, with the entry that it has; none where no pod's wait is due, which is most
+    /// often so, and known without a search.
     #[inline]
     pub(crate) fn answer_pod(
         &mut self,

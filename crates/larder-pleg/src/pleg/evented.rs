@@ -1,10 +1,11 @@
-//! Following the runtime's events: each has its pod relisted, and a stream that was lost is made up for.
+//! Follows the event stream of the runtime: each event requests a relist of its pod, and a lost stream requests a relist of
+//! all.
 
 use super::Pleg;
 use crate::error::RuntimeError;
-use crate::hint::{ContainerEvent, ContainerEventKind, EventSource};
-use crate::queue::Hint;
+use crate::queue::EventTarget;
 use crate::runtime::Runtime;
+use crate::runtime_event::{ContainerEvent, ContainerEventKind, EventSource};
 use futures_util::StreamExt;
 use larder_clock::Clock;
 use std::pin::pin;
@@ -138,7 +139,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         let Some(uid) = pod else { return self.queue.push_all(now) };
         let is_change = matches!(event.kind, ContainerEventKind::Started | ContainerEventKind::Stopped);
         if is_change && self.options.independent_pods && self.options.keep_unchanged {
-            self.queue.push_hint(Hint { pod: uid.clone(), container: event.container_id, at: now });
+            self.queue.push_target(EventTarget { pod: uid.clone(), container: event.container_id, at: now });
         }
         self.queue.push_event(uid, now);
     }

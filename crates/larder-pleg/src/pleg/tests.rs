@@ -1,11 +1,11 @@
 //! The PLEG, with a runtime of a few maps.
 
-mod ahead;
-mod apart;
+mod early_write;
 mod evented;
 mod fake;
 mod faults;
 mod full;
 mod generic;
+mod independent_pods;
 mod single;
 mod waits;

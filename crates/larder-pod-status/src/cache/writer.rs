@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 /// The handle that fills the cache; there is one for each cache.
 ///
-/// Its methods never wait for a reader. When it is dropped, the open waits end with [`WaitError::WriterGone`](crate::WaitError::WriterGone), and
-/// so does each that begins later and is not answered at once; what is cached stays readable.
+/// Its methods never wait for a reader. When it is dropped, the open waits end with
+/// [`WaitError::WriterGone`](crate::WaitError::WriterGone), and so does each that begins later and is not answered at once;
+/// what is cached stays readable.
 pub struct PodStatusWriter<S, E> {
     shared: Arc<Shared<S, E>>,
 }

@@ -1,7 +1,7 @@
 //! Whatever has gone wrong: one relist after it has ended, the cache is what the runtime is.
 
 use super::fake::{Bench, Called, FakeRuntime, container, pod};
-use crate::queue::Hint;
+use crate::queue::EventTarget;
 use crate::{ContainerState, Delivery, EventKind, PlegOptions, SandboxState};
 use larder_clock::{Clock, TokioClock, VirtualClock};
 use larder_pod_status::PodUid;
@@ -139,7 +139,7 @@ async fn run_loop(steps: Vec<Step>, tells: Vec<Option<usize>>, keep_unchanged: b
         if let (Some(n), Some(m)) = (touched, tell) {
             let (pod, at) = (PodUid::from(uid(n).as_str()), bench.pleg.clock.now());
             if m < CONTAINERS {
-                bench.pleg.queue.push_hint(Hint { pod: pod.clone(), container: format!("c{n}-{m}"), at });
+                bench.pleg.queue.push_target(EventTarget { pod: pod.clone(), container: format!("c{n}-{m}"), at });
             }
             bench.pleg.queue.push_event(pod, at);
         }
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn the_loop_that_keeps_pods_apart_is_as_true_with_events_and_without(
+    fn independent_pods_are_as_true_with_events_and_without(
         steps in prop::collection::vec(step(), 0..40),
         tells in prop::collection::vec(prop::option::of(0..=CONTAINERS), 40),
         keep_unchanged in any::<bool>(),

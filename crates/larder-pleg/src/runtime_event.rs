@@ -1,4 +1,6 @@
-//! What the runtime says by itself: a container's state has changed. A hint of which pod to look at, never what is true.
+//! The events of the container runtime: a container or sandbox was created, started, stopped or removed.
+//!
+//! An event says which pod to look at. Its content is never used as the state of the pod.
 
 use crate::error::RuntimeError;
 use futures_util::Stream;

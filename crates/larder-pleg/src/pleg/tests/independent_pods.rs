@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-fn apart() -> PlegOptions {
+fn independent() -> PlegOptions {
     PlegOptions {
         independent_pods: true,
         inspection_concurrency: NonZeroUsize::new(2).unwrap(),
@@ -35,7 +35,7 @@ async fn next_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn one_hung_inspection_holds_back_its_own_pods_waits_only() {
-    let it = Loop::start(apart()).await;
+    let it = Loop::start(independent()).await;
     it.bench.runtime.set(pods(5));
     it.bench.runtime.hang(Some("pod0"), true);
     next_relist().await;
@@ -79,13 +79,13 @@ async fn one_hung_inspection_holds_back_its_own_pods_waits_only() {
 
 #[tokio::test(start_paused = true)]
 async fn inspections_that_hang_give_up_their_places() {
-    let it = Loop::start(apart()).await;
+    let it = Loop::start(independent()).await;
     it.bench.runtime.set(pods(8));
     for hung in ["pod0", "pod1", "pod2"] {
         it.bench.runtime.hang(Some(hung), true);
     }
     next_relist().await;
-    let patience = apart().inspection_patience;
+    let patience = independent().inspection_patience;
     for _ in 0..2 {
         tokio::time::advance(patience).await;
         settle().await;
@@ -97,8 +97,11 @@ async fn inspections_that_hang_give_up_their_places() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_fails_is_tried_again_after_growing_pauses_and_at_once_when_it_shows_something_new() {
-    let options =
-        PlegOptions { inspection_backoff_initial: PERIOD + PERIOD / 2, inspection_backoff_max: PERIOD * 4, ..apart() };
+    let options = PlegOptions {
+        inspection_backoff_initial: PERIOD + PERIOD / 2,
+        inspection_backoff_max: PERIOD * 4,
+        ..independent()
+    };
     let it = Loop::start(options).await;
     it.bench.runtime.set(pods(1));
     it.bench.runtime.fail(Some("pod0"), true);
@@ -133,7 +136,7 @@ async fn a_pod_that_fails_is_tried_again_after_growing_pauses_and_at_once_when_i
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_is_what_is_known_as_of_its_listing() {
-    let it = Loop::start(apart()).await;
+    let it = Loop::start(independent()).await;
     it.bench.runtime.set(pods(2));
     it.bench.runtime.fail(Some("pod0"), true);
     let wait = it.newer("pod0");
@@ -147,7 +150,7 @@ async fn a_failure_is_what_is_known_as_of_its_listing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_during_an_inspection_is_inspected_after_it_and_told_once() {
-    let mut it = Loop::start(apart()).await;
+    let mut it = Loop::start(independent()).await;
     it.bench.runtime.set(vec![pod("u", &[("a", Running)])]);
     it.bench.runtime.hang(Some("u"), true);
     next_relist().await;
@@ -168,7 +171,7 @@ async fn a_change_during_an_inspection_is_inspected_after_it_and_told_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_goes_during_its_inspection_stays_gone_and_its_successor_is_inspected() {
-    let mut it = Loop::start(apart()).await;
+    let mut it = Loop::start(independent()).await;
     it.bench.runtime.set(vec![pod("u", &[("a", Running)])]);
     next_relist().await;
     it.bench.runtime.set(vec![pod("u", &[("a", Exited)])]);
@@ -211,7 +214,7 @@ async fn a_pod_that_goes_during_its_inspection_stays_gone_and_its_successor_is_i
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_list_leaves_what_is_known_and_waits_end_with_what_it_said() {
-    let it = Loop::start(apart()).await;
+    let it = Loop::start(independent()).await;
     it.bench.runtime.set(pods(1));
     next_relist().await;
     it.bench.runtime.fail(None, true);
@@ -230,7 +233,7 @@ async fn a_failing_list_leaves_what_is_known_and_waits_end_with_what_it_said() {
 
 #[tokio::test(start_paused = true)]
 async fn the_inspection_of_a_pod_that_has_gone_is_aborted_and_the_global_time_goes_on() {
-    let it = Loop::start(apart()).await;
+    let it = Loop::start(independent()).await;
     it.bench.runtime.set(pods(2));
     it.bench.runtime.hang(Some("pod0"), true);
     next_relist().await;
@@ -259,7 +262,7 @@ async fn the_inspection_of_a_pod_that_has_gone_is_aborted_and_the_global_time_go
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_again_while_its_inspection_hangs_is_inspected_once_at_a_time() {
-    let it = Loop::start(apart()).await;
+    let it = Loop::start(independent()).await;
     it.bench.runtime.hang(Some("u"), true);
     for n in 0..20 {
         // A static pod keeps its UID; its containers are others.

@@ -1,21 +1,22 @@
-//! The loop in which every pod is brought up to date on its own.
+//! The loop of [`PlegOptions::independent_pods`](crate::PlegOptions::independent_pods): a pod that cannot be inspected delays
+//! no other.
 //!
-//! Listings come one after the other; the inspections that they call for go on beside them. What an inspection gives
-//! carries the time at which its listing began. When it has ended, the pod is compared with its latest listing: the same,
-//! and it is known as of that one; different, and it is inspected once more.
+//! Lists run one after the other, and the inspections that they call for run beside them. The result of an inspection has the
+//! time at which its list began. When an inspection ends, the pod is compared with its latest list. If they agree, the pod is
+//! known as of that list; else it is inspected once more.
 //!
-//! The container of an event is asked for as soon as the event arrives, beside whatever lists are under way. If the container
-//! has moved on, its state is put into the pod's entry at once ([`ahead`](super::ahead)).
+//! The container of an event is asked for as soon as the event arrives, while lists are in flight. If the container's state has
+//! advanced, it goes into the pod's entry at once ([`early_write`](super::early_write)).
 //!
-//! The inspection of a pod that has gone is aborted: nobody waits for what it would say, and the global time is not to wait
-//! for it. The pod counts as being inspected until the inspection has been dropped, so that it is never inspected twice at
-//! once, though another of its UID may come.
+//! If a pod is gone, its inspection is aborted, because nobody needs the result and the global time must not wait for it. The
+//! pod counts as busy until the inspection has been dropped. So no pod is inspected twice at once, even if another pod with its
+//! UID appears.
 
-use super::ahead::Ahead;
+use super::early_write::EarlyWrite;
 use super::{EarlyStatus, Pleg};
 use crate::error::RuntimeError;
 use crate::pod::RuntimePod;
-use crate::queue::{Asked, Hint, Request};
+use crate::queue::{Asked, EventTarget, Request};
 use crate::records::{Inspection, Plan, Standing, is_alike};
 use crate::runtime::Runtime;
 use crate::status::{ContainerStatus, PodStatus};
@@ -33,14 +34,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::trace;
 
-/// How much later than the question for an event's container the list of its pod is asked for, if that is not answered before, so
-/// that the two need not share the runtime's processors.
+/// How long the list of an event's pod waits for the answer about the event's container, so that the two calls do not share the
+/// runtime's processors.
 const HEAD_START: Duration = Duration::from_millis(5);
 
-/// The pod that was inspected, and what came of it; nothing, where it was aborted.
+/// The pod that was inspected, and the result; `None` if the inspection was aborted.
 type Outcome = (PodUid, Option<(Inspection, Result<PodStatus, RuntimeError>)>);
 
-/// A listing that has been answered.
+/// A list that the runtime has answered.
 enum Listed {
     All(Timestamp, Result<Vec<RuntimePod>, RuntimeError>),
     Pod(Box<ListedPod>),
@@ -53,21 +54,22 @@ struct ListedPod {
     answer: Result<Option<RuntimePod>, RuntimeError>,
 }
 
-/// What is under way. Every map and set here has at most one entry for each pod that there is or is being inspected.
+/// The calls in flight, and the pods that are not up to date. Every map and set has at most one entry for each pod that exists
+/// or is being inspected.
 #[derive(Default)]
 pub(super) struct Work<'p> {
     inspections: FuturesUnordered<BoxFuture<'p, Outcome>>,
-    /// The pods that these are of, and how to abort them.
+    /// The pods of these inspections, with the handles that abort them.
     busy: HashMap<PodUid, AbortHandle>,
-    /// The containers that are being asked for because of an event; at most as many as pods may wait for a relist.
-    pub(super) asking: FuturesUnordered<BoxFuture<'p, (Hint, Option<ContainerStatus>)>>,
+    /// The calls for the containers of events; at most as many as pods may wait for a relist.
+    pub(super) asking: FuturesUnordered<BoxFuture<'p, (EventTarget, Option<ContainerStatus>)>>,
     /// The latest of these for each pod that has not been inspected since, and when its event arrived.
     pub(super) early: HashMap<PodUid, (Timestamp, EarlyStatus<'p>)>,
-    /// The containers whose state is in their pod's entry ahead of a list that confirms it.
-    pub(super) ahead: HashMap<PodUid, Vec<Ahead>>,
+    /// The early writes that no list has confirmed yet.
+    pub(super) early_writes: HashMap<PodUid, Vec<EarlyWrite>>,
     /// The pods whose last inspection failed.
     failures: HashMap<PodUid, Failure>,
-    /// Those of them that have been listed since, and are not to be tried again yet.
+    /// The pods in backoff after a failed inspection that were listed since.
     held: HashSet<PodUid>,
     /// The earliest event of each pod that is not up to date with it yet.
     asked: HashMap<PodUid, Timestamp>,
@@ -78,12 +80,12 @@ pub(super) struct Work<'p> {
 struct Failure {
     times: u32,
     retry_at: Instant,
-    /// The pod as it was listed then: if it shows something else, waiting has no sense.
+    /// The pod as it was listed then. If a list shows a change, the backoff ends.
     pod: Arc<RuntimePod>,
 }
 
 impl Work<'_> {
-    /// Whether it is of use to inspect the pod now.
+    /// Whether the pod is not in backoff.
     fn may_inspect(&self, inspection: &Inspection) -> bool {
         self.failures
             .get(&inspection.pod.uid)
@@ -94,7 +96,7 @@ impl Work<'_> {
         self.busy.contains_key(uid) || self.held.contains(uid)
     }
 
-    /// What was asked for before a list began is of no use to an inspection that a later one calls for.
+    /// Drops an answer that is older than a list: an inspection after this list must not use it.
     fn forget_early(&mut self, uid: &PodUid, began: Timestamp) {
         if self.early.get(uid).is_some_and(|(at, _)| *at <= began) {
             self.early.remove(uid);
@@ -109,7 +111,7 @@ impl Work<'_> {
         self.failures.remove(uid);
         self.held.remove(uid);
         self.early.remove(uid);
-        self.ahead.remove(uid);
+        self.early_writes.remove(uid);
         if let Some(inspection) = self.busy.get(uid) {
             inspection.abort();
         }
@@ -118,7 +120,7 @@ impl Work<'_> {
 
 impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// As [`run`](Self::run), with [`independent_pods`](crate::PlegOptions::independent_pods).
-    pub(super) async fn run_apart(&self, cancel: CancellationToken) {
+    pub(super) async fn run_independent(&self, cancel: CancellationToken) {
         let places = Arc::new(Semaphore::new(self.options.inspection_concurrency.get()));
         let mut work = Work::default();
         let mut listing: Option<BoxFuture<'_, Listed>> = None;
@@ -134,10 +136,10 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                 Some((uid, outcome)) = work.inspections.next(), if !work.inspections.is_empty() => {
                     self.settle(&mut work, &places, &uid, outcome);
                 }
-                Some((hint, Some(status))) = work.asking.next(), if !work.asking.is_empty() => {
-                    self.write_ahead(&mut work, &hint, &status);
+                Some((event, Some(status))) = work.asking.next(), if !work.asking.is_empty() => {
+                    self.write_early(&mut work, &event, &status);
                 }
-                hint = self.queue.next_hint(), if work.asking.len() < most_asking => self.ask_early(&mut work, hint),
+                event = self.queue.next_target(), if work.asking.len() < most_asking => self.ask_early(&mut work, event),
                 Some(listed) = OptionFuture::from(listing.as_mut()), if listing.is_some() => {
                     listing = None;
                     if matches!(listed, Listed::All(..)) {
@@ -180,7 +182,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
 
     async fn list_pod(&self, uid: PodUid, asked: Asked, early: Option<EarlyStatus<'_>>) -> Listed {
         if let Some(early) = early {
-            // Whether it has come or not, the list follows.
+            // With or without an answer, the list follows.
             let _ = tokio::time::timeout(HEAD_START, early).await;
         }
         let _turn = self.turn.acquire().await;
@@ -194,12 +196,12 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         match listed {
             Listed::All(began, Ok(pods)) => {
                 self.note_listing(&pods, began);
-                self.check_ahead_of_all(work, &pods, began);
+                self.check_all_early_writes(work, &pods, began);
                 let plan = self.records.lock().list(pods, began);
                 work.held.clear();
                 self.begin(work, places, plan, began);
                 work.early.retain(|_, (at, _)| *at > began);
-                // Else the global time says it, of all pods at once.
+                // If no pod is behind, the global time says so of all pods at once.
                 if work.is_any_behind() {
                     let uids = self.records.lock().uids();
                     for uid in uids.iter().filter(|uid| !work.is_behind(uid)) {
@@ -219,8 +221,8 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         match answer {
             Ok(pod) => {
                 self.counters.pod_relists.add();
-                let is_answered = work.is_answered_ahead(&uid, &asked);
-                self.check_ahead(work, &uid, pod.as_ref(), began);
+                let is_answered = work.is_answered_early(&uid, &asked);
+                self.check_early_writes(work, &uid, pod.as_ref(), began);
                 let plan = self.records.lock().list_one(&uid, pod, began);
                 work.held.remove(&uid);
                 self.begin(work, places, plan, began);
@@ -239,25 +241,25 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
     }
 
-    /// Does what a listing calls for, as far as it is not being done already.
+    /// Carries out the plan of a list, except for pods that are being inspected already.
     fn begin<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, plan: Plan, began: Timestamp) {
         for removal in plan.removals {
             let uid = removal.pod.uid.clone();
             work.forget(&uid);
             self.remove(&removal, began);
-            // That it is gone is known as well as anything; who waits for it need not wait for the global time.
+            // A wait for a pod that is gone need not wait for the global time.
             self.writer.set_observed_time(&uid, began);
             self.answer_event(work, &uid);
         }
         for inspection in plan.inspections {
-            self.inspect_apart(work, places, inspection);
+            self.start_inspection(work, places, inspection);
         }
     }
 
-    fn inspect_apart<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, inspection: Inspection) {
+    fn start_inspection<'p>(&'p self, work: &mut Work<'p>, places: &Arc<Semaphore>, inspection: Inspection) {
         let uid = inspection.pod.uid.clone();
         if work.busy.contains_key(&uid) {
-            // It is looked at again when that inspection has ended.
+            // The end of that inspection compares the pod again.
         } else if work.may_inspect(&inspection) {
             let early = work.early.remove(&uid).map(|(_, early)| early);
             let (handle, registration) = AbortHandle::new_pair();
@@ -269,7 +271,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
     }
 
-    /// Inspects a pod when there is a place for it, which is given up when it takes too long.
+    /// Inspects a pod when a place is free. An inspection that takes too long gives its place up.
     async fn inspect_in_place(
         &self,
         inspection: Inspection,
@@ -286,7 +288,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         outcome.await
     }
 
-    /// An inspection has ended, or has been aborted because its pod was gone.
+    /// Handles the end of an inspection, also if it was aborted because its pod was gone.
     fn settle<'p>(
         &'p self,
         work: &mut Work<'p>,
@@ -330,12 +332,12 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             Standing::Due(next) if applied.is_some_and(|(applied, failed)| failed && next.at <= applied) => {
                 self.answer_event(work, uid);
             }
-            Standing::Due(next) => self.inspect_apart(work, places, next),
+            Standing::Due(next) => self.start_inspection(work, places, next),
         }
         self.move_global_time(work);
     }
 
-    /// The last listing of all pods is what all of them are known as of, unless one is behind.
+    /// Sets the global time to the last list of all pods, unless a pod is behind.
     fn move_global_time(&self, work: &mut Work<'_>) {
         let listed = self.last.lock().completed;
         if let Some(at) = listed.filter(|_| !work.is_any_behind())
@@ -346,7 +348,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
     }
 
-    /// The listing that an event asked for is there: its pod is up to date, or will be after an inspection.
+    /// The list that an event asked for is there. Its pod is up to date now, or will be after its inspection.
     fn note_event(&self, work: &mut Work<'_>, uid: &PodUid, asked: &Asked) {
         let Some(event) = asked.event.filter(|_| !work.held.contains(uid)) else { return };
         if work.busy.contains_key(uid) {

@@ -1,4 +1,4 @@
-//! How the latest relists of all pods went, and which failures of them are news.
+//! The results of the latest relists of all pods, and whether a failure is worth a warning.
 
 use crate::error::RuntimeError;
 use larder_clock::Timestamp;

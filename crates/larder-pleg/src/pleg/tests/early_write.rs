@@ -4,7 +4,7 @@ use super::fake::{Called, events, pod};
 use super::single::{Loop, MOMENT, PERIOD, settle};
 use crate::ContainerState::{Created, Exited, Running, Unknown};
 use crate::EventKind::{ContainerDied, ContainerStarted};
-use crate::queue::Hint;
+use crate::queue::EventTarget;
 use crate::{ContainerState, PlegOptions, PodStatus};
 use futures_util::FutureExt;
 use larder_clock::Clock;
@@ -38,7 +38,7 @@ fn show(it: &Loop, b: ContainerState, c: ContainerState) {
 
 fn tell(it: &Loop, container: &str) {
     let at = it.clock.now();
-    it.bench.pleg.queue.push_hint(Hint { pod: "u".into(), container: container.into(), at });
+    it.bench.pleg.queue.push_target(EventTarget { pod: "u".into(), container: container.into(), at });
     it.bench.pleg.queue.push_event("u".into(), at);
 }
 
