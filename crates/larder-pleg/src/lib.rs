@@ -1,6 +1,6 @@
 #![doc(test(attr(deny(warnings))))]
-//! The pod lifecycle event generator: relists the container runtime, keeps the pod status cache true to it, and tells
-//! subscribers what changed.
+//! The pod lifecycle event generator (PLEG): it relists the container runtime, keeps the pod status cache up to date, and sends
+//! events of changes to subscribers.
 //!
 //! A [`Pleg`] lists a [`Runtime`] once a period, compares what it finds with the listing before, inspects the pods that
 //! differ, sets their [`PodStatus`] in the cache of [`larder_pod_status`], and delivers a [`PodLifecycleEvent`] for each
@@ -8,24 +8,23 @@
 //!
 //! # Guarantees
 //!
-//! - *Times are never too new.* A relist's time is read before its first call to the runtime, and is what an entry, its
-//!   observed time and the cache's global time are set to: whatever is served as true at a time was read after it.
+//! - *Times are never too new.* The time of a relist is read before its first call to the runtime. Entries, observed times and
+//!   the cache's global time are set to it. So a status that is served as of a time was read after that time.
 //! - *The global time moves last*, after every pod of the listing is inspected. A pod whose inspection failed has its error
 //!   in the cache by then, so a wait for that time is answered with the error.
 //! - *A listing that fails changes nothing.* It is remembered for [`Pleg::last_relist`] and [`Pleg::health`].
 //! - *A change is never lost.* A pod is compared with its state at its last successful inspection; until one succeeds, every
 //!   relist finds the change again. A pod whose inspection failed is inspected again even if it looks the same by then,
 //!   and [`EventKind::PodSync`] tells of it.
-//! - *Whatever went wrong, one relist later the cache is what the runtime is.*
+//! - *After any failure, one successful relist brings the cache up to date.*
 //! - *A request for one pod is served by a listing that began after it*, and at most once for any number of requests.
-//! - *Nobody holds up the PLEG*: neither subscribers, which get a gap with a count when they are slow, nor readers of the
-//!   cache.
+//! - *Nobody delays the PLEG*: neither slow subscribers, which get a gap with a count, nor readers of the cache.
 //!
-//! # Pods on their own
+//! # Independent pods
 //!
-//! With [`PlegOptions::independent_pods`], one pod that cannot be inspected holds back its own waits and nobody else's:
+//! With [`PlegOptions::independent_pods`], a pod that cannot be inspected delays only the waits for that pod:
 //!
-//! - *Inspections go on beside listings.* A pod is inspected once at a time; what changes meanwhile is inspected after it.
+//! - *Inspections and listings run concurrently.* A pod has one inspection at a time. If it changes meanwhile, another follows.
 //!   An inspection that takes longer than [`PlegOptions::inspection_patience`] gives up its place to another. The inspection
 //!   of a pod that has gone is aborted.
 //! - *A listing confirms at once every pod that it shows unchanged*: its observed time is the listing's. A pod that is to be
@@ -39,9 +38,9 @@
 //!
 //! # Events of the runtime
 //!
-//! [`Pleg::watch_events`] follows the event stream of an [`EventSource`]. Events are hints: each asks for a relist of its
-//! pod, and what it says besides is not believed, so that there is one writer and one truth. Its reader waits for nothing.
-//! What is lost with a stream is counted and made up for by a relist of all pods.
+//! [`Pleg::watch_events`] follows the event stream of an [`EventSource`]. Each event requests a relist of its pod, and the rest
+//! of the event is ignored, so that only lists and inspections say what the state is. The reader of the stream waits for
+//! nothing. A lost stream is counted, and a relist of all pods makes up for the lost events.
 //!
 //! A runtime whose stream ends at once without an event, several times in a row, has no events, as one that does not know
 //! the call: its pods are seen by the relist of every period, nothing counts as lost, and the stream is tried again when the

@@ -49,7 +49,7 @@ pub struct PlegOptions {
     /// Whether [`run`](crate::Pleg::run) brings each pod up to date on its own, so that one whose inspection hangs or fails
     /// holds back its own waits only: inspections go on beside listings, and a listing confirms at once every pod that it
     /// shows unchanged. Default no: as in the kubelet, a relist ends with its last inspection. The fields below count only
-    /// where this is yes. See the [crate's documentation](crate#pods-on-their-own).
+    /// where this is yes. See the [crate's documentation](crate#independent-pods).
     pub independent_pods: bool,
     /// How long an inspection holds one of the [`inspection_concurrency`](Self::inspection_concurrency) places. One that
     /// takes longer goes on, but another may begin beside it. Default 1 s.

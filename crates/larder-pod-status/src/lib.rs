@@ -10,24 +10,24 @@
 //!
 //! - *Reads without a lock*: [`get`](PodStatusReader::get) and [`peek`](PodStatusReader::peek) never wait, whatever the
 //!   writer does.
-//! - *A miss is not an error*: a pod that is not cached gives the [empty](Entry::is_empty) entry, which is another thing than
-//!   one that was set without a status. A cached error comes together with its status.
+//! - *A miss is not an error*: a read of a pod that is not cached returns the [empty](Entry::is_empty) entry. It differs from
+//!   an entry that was set without a status. A cached error comes together with its status.
 //! - *Newer than*: a wait for a time is answered at once if the pod's modified time, its observed time or the global time is
 //!   **after** it, and else by the first of them that is set to it **or later**.
-//! - *As of its answer*: an answered wait gives the entry of the moment at which its time came, however late it is polled
+//! - *As of its answer*: an answered wait returns the entry of the moment at which its time came, however late it is polled
 //!   and whatever is set or deleted meanwhile.
 //! - *No wait is stranded*: each is answered, ends with [`WaitError`] at its deadline or with the writer, or is dropped.
-//! - *Cost*: a time that answers no wait costs the same with a million open waits as with none. One that answers some costs
-//!   by those, and not by those that go on waiting.
+//! - *Cost*: a time that answers no wait costs the same with a million open waits as with none. Otherwise the cost grows with
+//!   the number of waits that it answers, not with the number that stay open.
 //!
 //! # Limits
 //!
-//! - Nothing expires: the writer [deletes](PodStatusWriter::delete) the pods that are gone, and the waits that are open are
-//!   as many as its users hold.
-//! - Times are compared and never checked: the writer's are stored as they come, backwards too, but for
+//! - Nothing expires: the writer [deletes](PodStatusWriter::delete) the pods that are gone. The number of open waits is the
+//!   number that the users hold.
+//! - Times are not checked: the writer may set an earlier time than before, except with
 //!   [`evented_ordering`](Options::evented_ordering).
-//! - What is replaced or deleted is freed a little later, when no reader can be looking at it any more: some dozens of
-//!   statuses a thread can be in memory beside those that are cached.
+//! - A status that is replaced or deleted is freed a little later, when no reader can use it any more. So some dozens of
+//!   statuses for each thread can be in memory beside the cached ones.
 //! - [`peek`](PodStatusReader::peek) delays that for as long as it lasts.
 //!
 //! # Cancel safety
@@ -36,10 +36,10 @@
 //!
 //! # Locks
 //!
-//! One, for the global time, the waits, and whoever changes the pods. It is held for no longer than a change takes, never
-//! over an `.await`, and never while code of others runs: wakers are cloned, woken and dropped, statuses are dropped, and
-//! the call that [`on_wait`](PodStatusWriter::on_wait) was given is made without it. If a waker or the drop of a status panics,
-//! the other waits are woken first; then the panic goes on in the writer's call.
+//! One, for the global time, the waits, and changes of the pods. It is held only during a change, never over an `.await`, and
+//! never while foreign code runs: wakers are cloned, woken and dropped, statuses are dropped, and the callback of
+//! [`on_wait`](PodStatusWriter::on_wait) runs without it. If a waker or the drop of a status panics, the other waits are woken
+//! first, and then the panic continues in the writer's call.
 //!
 //! # Example
 //!
@@ -61,9 +61,9 @@
 //!
 //! # Differs from kubelet
 //!
-//! What the kubelet's cache does (`pkg/kubelet/container/cache.go`), this one does. Beyond that, waits can be dropped, have
-//! a deadline, end with the writer and tell of themselves, and the times of an entry can be read. The kubelet's waits block
-//! a goroutine until they are answered, and each global time visits all of them.
+//! The cache does what the kubelet's does (`pkg/kubelet/container/cache.go`). In addition, waits can be dropped, have a
+//! deadline, end with the writer and notify the writer when they begin, and the times of an entry can be read. A wait of the
+//! kubelet blocks a goroutine until it is answered, and each global time visits all waits.
 
 mod cache;
 mod entry;
