@@ -25,7 +25,7 @@
 //! | whether a read asks the store, and until when it waits | `objects`; `fetch_log` and `reflector_log` record failures and compute the backoff |
 //! | how long an object is fresh, and what is last known of it | larder-objects, whose store `objects` asks |
 //! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` prolongs it for reads in flight |
-//! | the choice between API server and manifests | `source` |
+//! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
 //! | container status | `runtime`; `runtime/search` finds the runtime's socket |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
 //!

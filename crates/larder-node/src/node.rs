@@ -1,34 +1,34 @@
 //! The handle of one node's larder: [`Node`] starts the sources, caches and tasks, and every read goes through it.
 //!
 //! Reads of pods and of the node come from the readers of their sources. Reads of objects go to the cache of their kind
-//! (`objects`), after the registrar has applied every change of the pods. Reads of container status go to `runtime`. `status`
-//! and `gauges` compute reports and metrics from the same parts.
+//! (`objects`), after the registrar has applied every change of the pods. Reads of container status go to `runtime`. `sources`
+//! opens the sources. `status` and `gauges` compute reports and metrics from the same parts.
 
 use crate::answer::Answer;
-use crate::config::{Cluster, Config, RuntimeEndpoint};
+use crate::config::Config;
 use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
 use crate::objects::{NodeTtl, ObjectCache, ObjectCacheConfig, ObjectList};
 use crate::registrar::{Caches, Registrar};
-use crate::runtime::{PodStatusRead, RuntimeChoice, RuntimeSide, WaitError};
+use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::Strategy;
 use crate::tasks::Tasks;
-use larder_clock::{Clock, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
-use larder_kube::{KubeClient, KubeReflect, NodeCheck, NodeSource, PodSource};
-use larder_manifests::{ManifestOptions, ManifestSource};
-use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, Source};
+use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
+use larder_kube::NodeCheck;
+use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
-use larder_resource::source::{self, Held};
-use larder_resource::{KubeObject, ObjectKind, PerKind, Pod, SourceReader, SourceWriter};
+use larder_resource::source::Held;
+use larder_resource::{KubeObject, ObjectKind, Pod, SourceReader};
+use sources::{Origin, RunSources, Sources, runtime_side};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 mod gauges;
+mod sources;
 mod status;
 
 /// How long after the start the report does not complain that the runtime was not listed.
@@ -41,16 +41,6 @@ const PREFETCH_DEADLINE: Duration = Duration::from_secs(30);
 const REFLECTORS_END: Duration = Duration::from_secs(2);
 /// When a client may retry, if no source said when.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Where pods, the node and objects come from, for reports.
-enum Origin {
-    Kube(KubeClient, PerKind<KubeReflect>),
-    Manifests {
-        reader: larder_manifests::ManifestReader,
-        /// Says that there is no node. It lives as long as the node, because its answer is stale once it is dropped.
-        _no_node: SourceWriter<larder_resource::Node>,
-    },
-}
 
 /// One node's larder.
 ///
@@ -569,89 +559,4 @@ fn not_relisted(runtime: &RuntimeSide<impl MachineClocks>, what: String) -> Read
         |error| error.to_string(),
     );
     ReadError::Unknown { what, why, retry_after: RETRY }
-}
-
-/// The sources, before they run.
-struct Sources {
-    origin: Origin,
-    pods: SourceReader<Pod>,
-    node: SourceReader<larder_resource::Node>,
-    objects: PerKind<(ObjectSource, ObjectReflectors)>,
-    run: RunSources,
-    default_ttl: Duration,
-    source: Option<Source>,
-}
-
-enum RunSources {
-    Kube(PodSource, NodeSource),
-    Manifests(ManifestSource),
-}
-
-impl Sources {
-    async fn open(config: &Config, clock: impl Clock + Copy) -> Result<Self, StartError> {
-        let kube = |error| StartError::Kube(Arc::new(error));
-        let client = match &config.cluster {
-            Cluster::Kubeconfig { path, context } => {
-                KubeClient::from_kubeconfig(path, context.as_deref(), config.kube.clone()).await.map_err(kube)?
-            }
-            Cluster::InCluster => KubeClient::in_cluster(config.kube.clone()).await.map_err(kube)?,
-            Cluster::Manifests(folder) => return Self::manifests(folder, config, clock),
-        };
-        let pods = PodSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
-        let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
-        let reflects = PerKind::from_fn(|kind| client.reflector(kind));
-        let objects = PerKind::from_fn(|kind| {
-            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflectors::Kube(reflects.of(kind).clone()))
-        });
-        Ok(Self {
-            pods: pods.reader(),
-            node: node.reader(),
-            objects,
-            run: RunSources::Kube(pods, node),
-            default_ttl: config.default_ttl,
-            source: None,
-            origin: Origin::Kube(client, reflects),
-        })
-    }
-
-    fn manifests(folder: &Path, config: &Config, clock: impl Clock + Copy) -> Result<Self, StartError> {
-        let manifests = ManifestSource::new(folder, &config.node_name, clock, ManifestOptions::default())
-            .map_err(StartError::Manifests)?;
-        let reader = manifests.reader();
-        // There is no node without a cluster, and that is known.
-        let (writer, node) = source::new(Source::Manifest, clock);
-        writer.replace([]);
-        writer.watching();
-        let objects =
-            PerKind::from_fn(|kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::Manifests));
-        Ok(Self {
-            pods: reader.pods().clone(),
-            node,
-            objects,
-            run: RunSources::Manifests(manifests),
-            // A read looks into a map, so every read can look at the current files.
-            default_ttl: Duration::ZERO,
-            source: Some(Source::Manifest),
-            origin: Origin::Manifests { reader, _no_node: writer },
-        })
-    }
-}
-
-fn runtime_side<M: MachineClocks>(
-    config: &Config,
-    clock: MonotonicClock<M>,
-    metrics: &Metrics,
-) -> Result<Option<RuntimeSide<M>>, StartError> {
-    let parse =
-        |text: &String| larder_cri::parse_endpoint(text).map_err(|error| StartError::Runtime(error.to_string()));
-    let wanted = match &config.runtime {
-        RuntimeEndpoint::None => return Ok(None),
-        RuntimeEndpoint::Search => {
-            RuntimeChoice::FirstOf(config.runtime_sockets.iter().map(parse).collect::<Result<_, _>>()?)
-        }
-        RuntimeEndpoint::At(endpoint) => RuntimeChoice::At(parse(endpoint)?),
-    };
-    let (pleg, cri) = (config.pleg.clone(), config.cri.clone());
-    let side = RuntimeSide::new(wanted, pleg, config.runtime_events, cri, clock, metrics.of_pleg());
-    side.map(Some).map_err(StartError::Runtime)
 }

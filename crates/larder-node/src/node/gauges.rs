@@ -2,8 +2,9 @@
 //!
 //! `metrics` holds the other metrics, which are counted when something happens.
 
+use super::Node;
+use super::sources::Origin;
 use super::status::number;
-use super::{Node, Origin};
 use crate::report::{Keeping, Report, SourceState};
 use larder_clock::MachineClocks;
 use larder_kube::KubeStats;

@@ -2,7 +2,8 @@
 //!
 //! It reads the state of the sources, caches and tasks, and asks no source. `gauges` turns the same report into metrics.
 
-use super::{Node, Origin};
+use super::Node;
+use super::sources::Origin;
 use crate::error::ReadError;
 use crate::registrar::Cache;
 use crate::report::{
