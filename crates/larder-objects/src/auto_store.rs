@@ -30,13 +30,8 @@
 
 use crate::object_cache::{ObjectCache, Rules};
 use crate::ttl::StoreTtl;
-use crate::{
-    Effects, Fetch, GetError, Held, ObjectStatus, ObjectTtl, Read, ReflectNamespace, Store, Ttl, WatchOptions,
-    WatchStats,
-};
+use crate::{Fetch, ObjectTtl, ReflectNamespace, ReflectorStore, Ttl, WatchOptions};
 use larder_clock::Clock;
-use std::fmt;
-use std::sync::Arc;
 
 /// How an [`AutoStore`] chooses.
 ///
@@ -78,7 +73,8 @@ impl AutoOptions {
     }
 }
 
-struct ByTtl<T> {
+/// Objects are polled by the TTL until a watch is worth it.
+pub struct ByTtl<T> {
     ttl: StoreTtl<T>,
     namespaces_from: Option<usize>,
 }
@@ -161,9 +157,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// assert_eq!(store.snapshot()[0].kept, Kept::Watched);
 /// # });
 /// ```
-pub struct AutoStore<F: Fetch, R: ReflectNamespace<Object = F::Object, Error = F::Error>, C, T> {
-    cache: Arc<ObjectCache<F, R, C, ByTtl<T>>>,
-}
+pub type AutoStore<F, R, C, T> = ReflectorStore<F, R, C, ByTtl<T>>;
 
 impl<F, R, C, T> AutoStore<F, R, C, T>
 where
@@ -186,91 +180,9 @@ where
         Self { cache: ObjectCache::new(fetch, reflect, clock, rules, watch) }
     }
 
-    /// Where the store fetches from.
-    pub fn fetcher(&self) -> &F {
-        &self.cache.fetch
-    }
-
-    /// What starts the store's reflectors.
-    pub fn reflect(&self) -> &R {
-        &self.cache.reflect
-    }
-
     /// Says that an object is mounted, and so read once a sync period: it is watched from its first read on, which saves
     /// the first fetch. Counts until the last reference to the object is gone; without effect on one that has none.
     pub fn set_mounted(&self, namespace: &str, name: &str) {
         self.cache.set_mounted(namespace, name);
-    }
-
-    /// Ends the watches that are not worth it any more (rules 2 and 3). Whoever owns the store calls this once a minute.
-    pub fn stop_idle(&self) {
-        self.cache.stop_idle();
-    }
-
-    /// Hands in what was known of an object before this store was there, as from a disk: it is held, stale and with its age,
-    /// until the source says something. It syncs nothing: a read waits for the source as before. Without effect on an object
-    /// that is not referenced, or of which something is known.
-    pub fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
-        self.cache.restore(namespace, name, before);
-    }
-
-    /// What the store has done, and holds.
-    pub fn stats(&self) -> WatchStats {
-        self.cache.stats()
-    }
-}
-
-impl<F, R, C, T> Store for AutoStore<F, R, C, T>
-where
-    F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    T: Ttl,
-{
-    type Object = F::Object;
-    type Error = F::Error;
-
-    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.cache.add_references(namespace, names, uid)
-    }
-
-    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.cache.delete_references(namespace, names, uid)
-    }
-
-    async fn get(&self, namespace: &str, name: &str) -> Result<Read<Self::Object>, GetError<Self::Error>> {
-        if let Some(answer) = self.cache.get_published(namespace, name) {
-            return answer;
-        }
-        if let Some(considering) = self.cache.consider(namespace) {
-            considering.await;
-        }
-        self.cache.get(namespace, name).await
-    }
-
-    fn references(&self, namespace: &str, name: &str) -> usize {
-        self.cache.references(namespace, name)
-    }
-
-    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
-        self.cache.held(namespace, name)
-    }
-
-    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
-        self.cache.forget(namespace, name)
-    }
-
-    fn snapshot(&self) -> Vec<ObjectStatus> {
-        self.cache.snapshot()
-    }
-}
-
-impl<F, R, C, T> fmt::Debug for AutoStore<F, R, C, T>
-where
-    F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AutoStore").finish_non_exhaustive()
     }
 }

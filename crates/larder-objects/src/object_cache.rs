@@ -46,7 +46,7 @@ const SHARDS: u64 = 64;
 const SHARDS: u64 = 2;
 
 /// What tells the two stores apart.
-pub(crate) trait Rules: Send + Sync + 'static {
+pub trait Rules: Send + Sync + 'static {
     /// The TTL by which objects are polled; `None` in a store that watches all. Asked under a lock.
     fn polling(&self) -> Option<ObjectTtl>;
 

@@ -42,10 +42,8 @@
 //! - Taking back a reference that a pod does not have changes nothing.
 
 use crate::object_cache::{ObjectCache, Rules};
-use crate::{Effects, Fetch, GetError, HashSeed, Held, ObjectStatus, ObjectTtl, Read, Reflect, Store};
+use crate::{Fetch, HashSeed, ObjectTtl, ReflectNamespace, ReflectorStore};
 use larder_clock::Clock;
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What a [`WatchStore`] does beyond watching.
@@ -158,7 +156,8 @@ pub struct WatchStats {
     pub versions_went_back: u64,
 }
 
-struct WatchAll;
+/// Each object has a reflector: nothing is polled, and no namespace is watched as a whole.
+pub struct WatchAll;
 
 impl Rules for WatchAll {
     const POLLS: bool = false;
@@ -178,7 +177,8 @@ impl Rules for WatchAll {
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{ObjectKey, ReadKind, Reflect, ReflectorSink, Store, WatchOptions, WatchStore, fetch_fn};
+/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+/// use larder_objects::{Store, WatchOptions, WatchStore, fetch_fn};
 /// use std::sync::Arc;
 /// # struct Secret(&'static str);
 /// # impl larder_objects::Object for Secret {
@@ -214,6 +214,15 @@ impl Rules for WatchAll {
 ///         sink.replace(Some(Arc::new(Secret("1"))), ReadKind::Consistent);
 ///     }
 /// }
+/// # impl ReflectNamespace for Constant {
+/// #     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
+/// #         std::future::ready(false)
+/// #     }
+/// #     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
+/// #         std::future::ready(Err(Unavailable))
+/// #     }
+/// #     fn reflect_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
+/// # }
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret("2"))) });
 /// let store = WatchStore::new(fetch, Constant, MonotonicClock::new(), WatchOptions::default());
@@ -225,14 +234,12 @@ impl Rules for WatchAll {
 /// assert_eq!(store.get("shop", "db").await.unwrap().object.0, "2");
 /// # });
 /// ```
-pub struct WatchStore<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C> {
-    cache: Arc<ObjectCache<F, R, C, WatchAll>>,
-}
+pub type WatchStore<F, R, C> = ReflectorStore<F, R, C, WatchAll>;
 
 impl<F, R, C> WatchStore<F, R, C>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
     C: Clock,
 {
     /// An empty store.
@@ -240,84 +247,8 @@ where
         Self { cache: ObjectCache::new(fetch, reflect, clock, WatchAll, options) }
     }
 
-    /// Where the store fetches from.
-    pub fn fetcher(&self) -> &F {
-        &self.cache.fetch
-    }
-
-    /// What starts the store's reflectors.
-    pub fn reflect(&self) -> &R {
-        &self.cache.reflect
-    }
-
-    /// Stops the watches of objects that nobody has read for [`WatchOptions::max_idle`], but for those that have not
-    /// synced yet. Whoever owns the store calls this once a minute.
-    pub fn stop_idle(&self) {
-        self.cache.stop_idle();
-    }
-
     /// The number of reflectors that run.
     pub fn watching(&self) -> usize {
-        self.cache.stats().watching
-    }
-
-    /// Hands in what was known of an object before this store was there, as from a disk: it is held, stale and with its age,
-    /// until the source says something. It syncs nothing: a read waits for the source as before. Without effect on an object
-    /// that is not referenced, or of which something is known.
-    pub fn restore(&self, namespace: &str, name: &str, before: Read<F::Object>) {
-        self.cache.restore(namespace, name, before);
-    }
-
-    /// What the store has done, and holds.
-    pub fn stats(&self) -> WatchStats {
-        self.cache.stats()
-    }
-}
-
-impl<F, R, C> Store for WatchStore<F, R, C>
-where
-    F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
-    C: Clock,
-{
-    type Object = F::Object;
-    type Error = F::Error;
-
-    fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.cache.add_references(namespace, names, uid)
-    }
-
-    fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
-        self.cache.delete_references(namespace, names, uid)
-    }
-
-    fn get(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> impl Future<Output = Result<Read<Self::Object>, GetError<Self::Error>>> + Send {
-        self.cache.get(namespace, name)
-    }
-
-    fn references(&self, namespace: &str, name: &str) -> usize {
-        self.cache.references(namespace, name)
-    }
-
-    fn held(&self, namespace: &str, name: &str) -> Option<Held<Self::Object>> {
-        self.cache.held(namespace, name)
-    }
-
-    fn forget(&self, namespace: &str, name: &str) -> Effects<'_> {
-        self.cache.forget(namespace, name)
-    }
-
-    fn snapshot(&self) -> Vec<ObjectStatus> {
-        self.cache.snapshot()
-    }
-}
-
-impl<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C> fmt::Debug for WatchStore<F, R, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WatchStore").finish_non_exhaustive()
+        self.stats().watching
     }
 }

@@ -119,14 +119,11 @@ where
     /// The question whether to watch a namespace as a whole, if it is to be asked now. Readers wait for the answer, and
     /// ask only after it.
     pub(crate) fn consider(&self, namespace: &str) -> Option<Considering> {
-        let now = self.clock.now();
+        let (least, now) = (self.rules.namespaces_from()?, self.clock.now());
         let mut shard = self.shard(namespace).lock();
         let found = shard.namespaces.get_mut(namespace)?;
         let Plan::PerObject { until, or_at } = found.plan else { return None };
-        if self.rules.namespaces_from().is_none_or(|least| found.referenced < least)
-            || (now < until && found.referenced < or_at)
-            || found.is_asked(now) == Some(false)
-        {
+        if found.referenced < least || (now < until && found.referenced < or_at) || found.is_asked(now) == Some(false) {
             return None;
         }
         if let Some(asked) = found.considering.as_ref().and_then(WeakShared::upgrade) {

@@ -46,11 +46,8 @@ where
     C: Clock,
     P: Rules,
 {
-    /// Reads an object.
+    /// Reads an object that is not [published](Self::get_published).
     pub(crate) async fn get(&self, namespace: &str, name: &str) -> Answer<F> {
-        if let Some(answer) = self.get_published(namespace, name) {
-            return answer;
-        }
         let mut waiter =
             Waiter { cache: self, key: ObjectKey::new(namespace, name), ticket: None, outcome: Outcome::Held };
         loop {

@@ -50,7 +50,7 @@ fn watched_namespace() -> World<Adapting> {
 #[test]
 fn what_is_printed_tells_nothing_of_the_objects() {
     let world = watched_namespace();
-    assert_eq!(format!("{:?}", world.store), "AutoStore { .. }");
+    assert_eq!(format!("{:?}", world.store), "ReflectorStore { .. }");
     assert_eq!(format!("{:?}", world.source.namespaces()[0].sink), "NamespaceSink { .. }");
 }
 

@@ -158,7 +158,7 @@ fn references_of_a_pod_come_and_go_at_once() {
 #[test]
 fn what_is_printed_tells_nothing_of_the_objects() {
     let world = synced();
-    assert_eq!(format!("{:?}", world.store), "WatchStore { .. }");
+    assert_eq!(format!("{:?}", world.store), "ReflectorStore { .. }");
     assert_eq!(format!("{:?}", world.source.sink()), "ReflectorSink { .. }");
 }
 
