@@ -10,9 +10,11 @@ use crate::options::KubeOptions;
 use crate::pool::{AGENT, Answer, Body, NoRoom, Transport, is_unconnected};
 use crate::session::{Session, Sessions, Why};
 use crate::stats::{Counters, KubeStats};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use larder_resource::{DecodeError, Node, ObjectKind};
@@ -405,7 +407,12 @@ impl KubeClient {
         let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(seconds);
         // A body that cannot be read or is no Status changes nothing about the code.
         let body = self.collect(target, response, deadline, STATUS_BYTES).await.unwrap_or_default();
-        let error = refusal(target, code, header, &body, self.options().retry_after_max);
+        let mut error = refusal(target, code, header, &body, self.options().retry_after_max);
+        if let KubeError::Status { reason, message, .. } = &mut error {
+            for text in [reason, message] {
+                *text = redacted(text, &session.headers);
+            }
+        }
         if error.is_unavailable() {
             self.inner.availability.lost();
         }
@@ -510,6 +517,22 @@ pub(crate) fn refusal(
     // In a watch's error event the answer's code stands in the Status alone.
     let code = if code == 200 { status.code.unwrap_or(500) } else { code };
     KubeError::status(target.clone(), code, status.reason, status.message, asked)
+}
+
+/// What a server says, without the credentials that it may repeat. A password goes out in Base64, and a server knows its text.
+fn redacted(text: &str, headers: &HeaderMap) -> String {
+    let mut text = text.to_owned();
+    let Some(sent) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else { return text };
+    let Some((_, sent)) = sent.split_once(' ') else { return text };
+    let decoded = STANDARD.decode(sent).ok().map(Zeroizing::new);
+    let decoded = decoded.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let password = decoded.and_then(|pair| pair.split_once(':')).map(|(_, password)| password);
+    for secret in [Some(sent), password].into_iter().flatten().filter(|secret| !secret.is_empty()) {
+        if text.contains(secret) {
+            text = text.replace(secret, "[credentials]");
+        }
+    }
+    text
 }
 
 /// `Retry-After` in seconds, as API servers send it. Its other form, a date, is left to larder's own pauses.

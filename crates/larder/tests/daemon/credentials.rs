@@ -326,3 +326,56 @@ async fn a_plugin_that_ends_at_last_makes_all_fresh() {
     assert_eq!(runs(&world), 1);
     assert!(!pids(&world).iter().any(is_running), "{:?}", pids(&world));
 }
+
+/// A server that answers every request with a 403 whose message repeats the credentials, in the header's form and in clear.
+async fn repeats_credentials(listener: tokio::net::TcpListener, clear: &str) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = vec![0; 16 << 10];
+        let length = stream.read(&mut head).await.unwrap_or_default();
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        let sent = head.lines().find(|line| line.to_lowercase().starts_with("authorization:")).unwrap_or_default();
+        let message = format!("who sent {sent} ({clear})?");
+        let body = json!({"kind": "Status", "reason": "Forbidden", "message": message, "code": 403}).to_string();
+        let head = "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\nconnection: close";
+        // The client may have gone.
+        let _ = stream.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).await;
+    }
+}
+
+#[tokio::test]
+async fn credentials_that_a_server_repeats_are_told_to_nobody() {
+    for (user, secrets) in [
+        (json!({"token": "open-sesame-token"}), ["open-sesame-token", "open-sesame-token"]),
+        (
+            json!({"username": "bob", "password": "hunter2-password"}),
+            ["hunter2-password", "Ym9iOmh1bnRlcjItcGFzc3dvcmQ="],
+        ),
+    ] {
+        let world = World::new();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let config = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "users": [{"name": "u", "user": user}],
+        });
+        write_private(&world.path("kubeconfig"), &config.to_string()).unwrap();
+        let mut daemon = world.daemon(&["--log-level", "debug"]);
+        tokio::select! {
+            () = repeats_credentials(listener, secrets[0]) => unreachable!(),
+            told = until("the refusal is told", async || {
+                let mut told = daemon.log();
+                for path in ["/larder/v1/status?objects=true", "/metrics", SECRET] {
+                    told.push_str(&daemon.try_get(path).await.map(|answer| answer.text).unwrap_or_default());
+                }
+                told.contains("[credentials]").then_some(told)
+            }) => for secret in secrets {
+                assert!(!told.contains(secret), "{secret} in {told}");
+            },
+        }
+        daemon.kill();
+    }
+}
