@@ -115,6 +115,9 @@ impl Default for KubeOptions {
     }
 }
 
+/// The most of anything that is counted: a machine has fewer ports towards a server.
+const MOST: u32 = 1 << 16;
+
 impl KubeOptions {
     /// Checks the settings.
     ///
@@ -163,12 +166,12 @@ impl KubeOptions {
             ("max_connections", self.max_connections),
             ("starts_in_flight", self.starts_in_flight),
         ] {
-            if number == 0 {
-                return invalid(field, "must be at least 1");
+            if !(1..=MOST).contains(&number) {
+                return invalid(field, "must be from 1 to 65536");
             }
         }
-        if self.http1_connections < 2 {
-            return invalid("http1_connections", "must be at least 2: one for watches, and one for reads");
+        if !(2..=MOST).contains(&self.http1_connections) {
+            return invalid("http1_connections", "must be from 2 to 65536: one for watches, and one for reads");
         }
         for (field, bytes) in [("max_object_bytes", self.max_object_bytes), ("max_page_bytes", self.max_page_bytes)] {
             if bytes == 0 || u32::try_from(bytes).is_err() {

@@ -187,7 +187,7 @@ async fn settings_that_make_no_sense_are_refused_before_anything_is_read() {
     let mut options = KubeOptions::default();
     options.page_size = 0;
     let error = KubeClient::from_kubeconfig("/none", None, options).await.unwrap_err();
-    assert_eq!(error.to_string(), "setting page_size: must be at least 1");
+    assert_eq!(error.to_string(), "setting page_size: must be from 1 to 65536");
 }
 
 #[tokio::test]

@@ -117,7 +117,13 @@ async fn a_file_of_settings_that_cannot_be_used_is_named_with_the_place() {
     assert!(wrong.starts_with(&format!("error: {path}:2:3: unknown setting \"keepLastKnwon\"")), "{wrong}");
     // To print them is to check them, as the start does, in the same words.
     fs::write(&path, "kube:\n  pageSize: 0\n").unwrap();
-    let unusable = format!("error: {path}:2:13: kube.pageSize: must be at least 1\n");
+    for key in ["maxConnections", "http1Connections", "streamsPerConnection", "startsInFlight"] {
+        fs::write(&path, format!("kube: {{{key}: 65537}}\n")).unwrap();
+        let told = told(&["--manifests", "/", "--config", &path]).await;
+        assert!(told.contains(&format!("kube.{key}: must be from")), "{told}");
+    }
+    fs::write(&path, "kube:\n  pageSize: 0\n").unwrap();
+    let unusable = format!("error: {path}:2:13: kube.pageSize: must be from 1 to 65536\n");
     assert_eq!(told(&["--manifests", "/", "--config", &path]).await, unusable);
     assert_eq!(told(&["--print-config", "--config", &path]).await, unusable);
     rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("fifo"), rustix::fs::Mode::RUSR).unwrap();

@@ -131,7 +131,7 @@ fn a_section_has_all_options_that_a_file_may_set() {
     check("limits.", &Limits::default(), &[]);
     check("cri.", &cri, &[]);
     // The rest is of tests, of the environment, or of other settings.
-    check("kube.", &kube, &["connector", "proxies"]);
+    check("kube.", &kube, &["connector", "jitter", "proxies"]);
     check(
         "pleg.",
         &pleg,
@@ -271,7 +271,7 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
             "larder run",
             "f:2:16: limits.headTimeout: must be longer than nothing and at",
         ),
-        ("kube: {pageSize: 0}", "larder run", "f:1:18: kube.pageSize: must be at least 1"),
+        ("kube: {pageSize: 0}", "larder run", "f:1:18: kube.pageSize: must be from 1 to 65536"),
         ("kube:\n\n  maxPageBytes: 0\n", "larder run", "f:3:17: kube.maxPageBytes: must be at least 1 byte and less"),
         ("cri: {maxMessageBytes: 0}", "larder run", "f:1:24: cri.maxMessageBytes: must be between 1 and 1073741824"),
         ("runtimeSockets: []", "larder run", "f:1:17: runtimeSockets: names no socket: name one"),
