@@ -3,6 +3,7 @@
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle"`.
 
+mod dropping;
 mod watching;
 
 use larder_clock::{Timestamp, VirtualClock};

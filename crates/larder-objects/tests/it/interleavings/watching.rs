@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-fn check(test: impl Fn() + Send + Sync + Clone + 'static) {
+pub(super) fn check(test: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_random(test.clone(), SCHEDULES / 3);
     shuttle::check_pct(test, SCHEDULES / 3, DEPTH);
 }
