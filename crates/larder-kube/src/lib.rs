@@ -6,7 +6,7 @@
 //!
 //! - [`KubeClient`]: one API server; made from a kubeconfig or the pod's service account.
 //! - [`KubeFetch`]: reads of one Secret or ConfigMap, for the stores of `larder-objects`.
-//! - [`KubeReflect`]: a list and watch for each Secret or ConfigMap, or one for a namespace, for the same stores.
+//! - [`KubeReflectors`]: a list and watch for each Secret or ConfigMap, or one for a namespace, for the same stores.
 //! - [`PodSource`] and [`NodeSource`]: list and watch, what is known is read through a
 //!   [`SourceReader`](larder_resource::SourceReader).
 //!
@@ -76,7 +76,7 @@ pub use error::{KubeError, Target};
 pub use fetch::KubeFetch;
 #[doc(hidden)]
 pub use kubeconfig::kubeconfig_meaning;
-pub use object_reflector::{KubeReflect, KubeReflector};
+pub use object_reflector::{KubeReflector, KubeReflectors};
 pub use options::KubeOptions;
 pub use proxy::{Proxy, ProxyEnvironment};
 pub use source_reflector::{NodeSource, PodSource, Reflector};

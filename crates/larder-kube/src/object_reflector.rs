@@ -15,7 +15,7 @@
 //!
 //! # Cancel safety
 //!
-//! Dropping a reflector ends its task; its watch is closed soon. [`KubeReflect::stop`] may be dropped and called again.
+//! Dropping a reflector ends its task; its watch is closed soon. [`KubeReflectors::stop`] may be dropped and called again.
 //!
 //! # Differs from kubelet
 //!
@@ -29,7 +29,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Method;
 use larder_clock::Jitter;
-use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+use larder_objects::{NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, ReflectorSink, Reflectors};
 use larder_resource::{DecodeError, KubeObject, ObjectKind};
 use serde::Deserialize;
 use std::fmt;
@@ -58,7 +58,7 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// # let _ = async {
 /// use larder_kube::{KubeClient, KubeError, KubeOptions};
 /// use larder_resource::{KubeObject, ObjectKind};
-/// use larder_objects::{ObjectKey, Reflect, ReflectorEvent, ReflectorSink};
+/// use larder_objects::{ObjectKey, Reflectors, ReflectorEvent, ReflectorSink};
 ///
 /// let client = KubeClient::from_kubeconfig("/etc/kubernetes/kubelet.conf", None, KubeOptions::default()).await?;
 /// let reflect = client.reflector(ObjectKind::Secret);
@@ -67,7 +67,7 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 ///         println!("{} is at version {} now", secret.name(), secret.resource_version());
 ///     }
 /// });
-/// let reflector = reflect.reflect(&ObjectKey::new("web", "tls"), None, sink);
+/// let reflector = reflect.start(&ObjectKey::new("web", "tls"), None, sink);
 /// // It runs until it is dropped.
 /// drop(reflector);
 /// reflect.stop().await;
@@ -75,7 +75,7 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// # };
 /// ```
 #[derive(Clone)]
-pub struct KubeReflect {
+pub struct KubeReflectors {
     /// Dropped with the last clone, which ends the tasks; these have what is in it alone.
     owner: Arc<Owner>,
 }
@@ -114,7 +114,7 @@ impl KubeClient {
     /// # Panics
     ///
     /// Outside of a tokio runtime, on which its tasks run.
-    pub fn reflector(&self, kind: ObjectKind) -> KubeReflect {
+    pub fn reflector(&self, kind: ObjectKind) -> KubeReflectors {
         let shared = Arc::new(Shared::new(self.clone()));
         let tasks = Arc::new(Tasks {
             runtime: Handle::current(),
@@ -126,11 +126,11 @@ impl KubeClient {
         let confirmed = Arc::clone(&shared);
         let confirm = async move { confirmed.confirm_quiet_watches().await };
         tasks.spawn(tasks.stop.clone().run_until_cancelled_owned(confirm));
-        KubeReflect { owner: Arc::new(Owner { tasks, shared, kind }) }
+        KubeReflectors { owner: Arc::new(Owner { tasks, shared, kind }) }
     }
 }
 
-impl KubeReflect {
+impl KubeReflectors {
     /// The kind that it reflects.
     pub fn kind(&self) -> ObjectKind {
         self.owner.kind
@@ -146,7 +146,7 @@ impl KubeReflect {
         tasks.tracker.wait().await;
     }
 
-    fn start(&self, selection: Selection, known: String, sink: &ObjectSink) -> KubeReflector {
+    fn spawn(&self, selection: Selection, known: String, sink: &ObjectSink) -> KubeReflector {
         let (running, dropped) = oneshot::channel();
         let tasks = &self.owner.tasks;
         match ListWatch::new(Arc::clone(&self.owner.shared), selection, sink.clone(), known) {
@@ -282,22 +282,22 @@ impl Sink for ObjectSink {
     }
 }
 
-impl Reflect for KubeReflect {
+impl Reflectors for KubeReflectors {
     type Object = KubeObject;
     type Error = KubeError;
     type Reflector = KubeReflector;
 
-    fn reflect(
+    fn start(
         &self,
         key: &ObjectKey,
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, KubeError>,
     ) -> KubeReflector {
-        self.start(Selection::Object(self.kind(), key.clone()), resume.unwrap_or_default(), &ObjectSink::Object(sink))
+        self.spawn(Selection::Object(self.kind(), key.clone()), resume.unwrap_or_default(), &ObjectSink::Object(sink))
     }
 }
 
-impl ReflectNamespace for KubeReflect {
+impl NamespaceReflectors for KubeReflectors {
     /// Whether larder's identity may list and watch all objects of the kind there.
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         let (client, kind, namespace) = (self.owner.shared.client.clone(), self.kind(), namespace.to_owned());
@@ -333,9 +333,9 @@ impl ReflectNamespace for KubeReflect {
         }
     }
 
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> KubeReflector {
+    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> KubeReflector {
         let selection = Selection::Namespace(self.kind(), namespace.into());
-        self.start(selection, String::new(), &ObjectSink::Namespace(sink))
+        self.spawn(selection, String::new(), &ObjectSink::Namespace(sink))
     }
 }
 
@@ -376,9 +376,9 @@ async fn may(client: &KubeClient, kind: ObjectKind, namespace: &str, verb: &str)
     Ok(review.status.allowed)
 }
 
-impl fmt::Debug for KubeReflect {
+impl fmt::Debug for KubeReflectors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KubeReflect").field("kind", &self.kind()).finish_non_exhaustive()
+        f.debug_struct("KubeReflectors").field("kind", &self.kind()).finish_non_exhaustive()
     }
 }
 

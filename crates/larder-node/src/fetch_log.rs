@@ -15,7 +15,7 @@
 
 use crate::metrics::ObjectMetrics;
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectNamespace, Source};
+use larder_objects::{Fetch, FetchError, NamespaceReflectors, ObjectKey, ReadKind, Source};
 use larder_resource::KubeObject;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -42,11 +42,11 @@ impl<F: Fetch<Object = KubeObject, Error: SourceError>> SourceFetch for F {}
 
 /// Reflectors of a source, whose errors convert to those of its fetches.
 pub(crate) trait SourceReflectors<E>:
-    ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>
+    NamespaceReflectors<Object = KubeObject, Error: SourceError + Clone + Into<E>>
 {
 }
 
-impl<R: ReflectNamespace<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflectors<E> for R {}
+impl<R: NamespaceReflectors<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflectors<E> for R {}
 
 /// The current failure of an object's fetches, or of a watch.
 #[derive(Clone, Debug)]

@@ -9,7 +9,8 @@ use crate::fetch_log::{FetchLog, Scope, SourceError};
 use futures_util::TryFutureExt as _;
 use larder_clock::Clock;
 use larder_objects::{
-    FetchError, NamespaceEvent, NamespaceSink, ObjectKey, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
+    FetchError, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReflectorEvent, ReflectorSink,
+    Reflectors,
 };
 use larder_resource::{KubeObject, ObjectKind};
 use std::marker::PhantomData;
@@ -74,9 +75,9 @@ impl<R, C: Clock + Clone, E> LoggedReflectors<R, C, E> {
     }
 }
 
-impl<R, C, E> Reflect for LoggedReflectors<R, C, E>
+impl<R, C, E> Reflectors for LoggedReflectors<R, C, E>
 where
-    R: Reflect<Object = KubeObject>,
+    R: Reflectors<Object = KubeObject>,
     R::Error: SourceError + Clone + Into<E>,
     C: Clock + Clone,
     E: FetchError,
@@ -85,7 +86,7 @@ where
     type Error = E;
     type Reflector = LoggedReflector<R::Reflector>;
 
-    fn reflect(
+    fn start(
         &self,
         key: &ObjectKey,
         resume: Option<String>,
@@ -124,13 +125,13 @@ where
                 sink.went_back(&before, &after);
             }
         });
-        self.logged(scope, self.reflect.reflect(key, resume, logged))
+        self.logged(scope, self.reflect.start(key, resume, logged))
     }
 }
 
-impl<R, C, E> ReflectNamespace for LoggedReflectors<R, C, E>
+impl<R, C, E> NamespaceReflectors for LoggedReflectors<R, C, E>
 where
-    R: ReflectNamespace<Object = KubeObject>,
+    R: NamespaceReflectors<Object = KubeObject>,
     R::Error: SourceError + Clone + Into<E>,
     C: Clock + Clone,
     E: FetchError,
@@ -143,7 +144,7 @@ where
         self.reflect.count(namespace).map_err(Into::into)
     }
 
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> LoggedReflector<R::Reflector> {
+    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> LoggedReflector<R::Reflector> {
         let scope = Scope::Namespace(namespace.into());
         let (log, of) = (self.log(scope.clone()), namespace.to_owned());
         let logged = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
@@ -180,6 +181,6 @@ where
                 sink.went_back(&before, &after);
             }
         });
-        self.logged(scope, self.reflect.reflect_namespace(namespace, logged))
+        self.logged(scope, self.reflect.start_namespace(namespace, logged))
     }
 }

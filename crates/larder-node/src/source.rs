@@ -4,10 +4,10 @@
 
 use crate::fetch_log::SourceError;
 use futures_util::future::Either;
-use larder_kube::{KubeError, KubeFetch, KubeReflect, KubeReflector};
+use larder_kube::{KubeError, KubeFetch, KubeReflector, KubeReflectors};
 use larder_manifests::{ManifestError, ManifestFetch};
 use larder_objects::{
-    Fetch, FetchError, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Source,
+    Fetch, FetchError, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, ReflectorSink, Reflectors, Source,
 };
 use larder_resource::KubeObject;
 use std::future::ready;
@@ -120,30 +120,30 @@ impl Fetch for ObjectSource {
 
 /// Watches of objects of one kind.
 pub(crate) enum ObjectReflectors {
-    Kube(KubeReflect),
+    Kube(KubeReflectors),
     /// Nothing is watched, because every read looks into the manifests.
     Manifests,
 }
 
-impl Reflect for ObjectReflectors {
+impl Reflectors for ObjectReflectors {
     type Object = KubeObject;
     type Error = KubeError;
     type Reflector = Option<KubeReflector>;
 
-    fn reflect(
+    fn start(
         &self,
         key: &ObjectKey,
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, KubeError>,
     ) -> Option<KubeReflector> {
         match self {
-            Self::Kube(reflect) => Some(reflect.reflect(key, resume, sink)),
+            Self::Kube(reflect) => Some(reflect.start(key, resume, sink)),
             Self::Manifests => None,
         }
     }
 }
 
-impl ReflectNamespace for ObjectReflectors {
+impl NamespaceReflectors for ObjectReflectors {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         match self {
             Self::Kube(reflect) => Either::Left(reflect.may_watch(namespace)),
@@ -158,9 +158,9 @@ impl ReflectNamespace for ObjectReflectors {
         }
     }
 
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> Option<KubeReflector> {
+    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> Option<KubeReflector> {
         match self {
-            Self::Kube(reflect) => Some(reflect.reflect_namespace(namespace, sink)),
+            Self::Kube(reflect) => Some(reflect.start_namespace(namespace, sink)),
             Self::Manifests => None,
         }
     }

@@ -30,7 +30,7 @@
 
 use crate::object_cache::{ObjectCache, Rules};
 use crate::ttl::StoreTtl;
-use crate::{Fetch, ObjectTtl, ReflectNamespace, ReflectorStore, Ttl, WatchOptions};
+use crate::{Fetch, NamespaceReflectors, ObjectTtl, ReflectorStore, Ttl, WatchOptions};
 use larder_clock::Clock;
 
 /// How an [`AutoStore`] chooses.
@@ -96,7 +96,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// ```
 /// use larder_clock::{Timestamp, VirtualClock};
 /// use larder_objects::{AutoOptions, AutoStore, DefaultTtl, Kept, Store, fetch_fn};
-/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflectors, NamespaceReflectors, ReflectorSink};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// # struct Secret;
@@ -125,22 +125,22 @@ impl<T: Ttl> Rules for ByTtl<T> {
 ///
 /// /// A source in which every object is there, and no namespace may be watched.
 /// struct Constant;
-/// impl Reflect for Constant {
+/// impl Reflectors for Constant {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
 ///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
 ///     }
 /// }
-/// impl ReflectNamespace for Constant {
+/// impl NamespaceReflectors for Constant {
 ///     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
 ///         std::future::ready(false)
 ///     }
 ///     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
 ///         std::future::ready(Err(Unavailable))
 ///     }
-///     fn reflect_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
+///     fn start_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
 /// }
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
@@ -162,14 +162,14 @@ pub type AutoStore<F, R, C, T> = ReflectorStore<F, R, C, ByTtl<T>>;
 impl<F, R, C, T> AutoStore<F, R, C, T>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {
     /// An empty store. `default_ttl` counts where `ttl` has none, as in the [TTL store](crate::TtlStore::new).
     pub fn new(
         fetch: F,
-        reflect: R,
+        reflectors: R,
         clock: C,
         ttl: T,
         default_ttl: impl Into<ObjectTtl>,
@@ -177,7 +177,7 @@ where
     ) -> Self {
         let AutoOptions { watch, namespaces_from } = options;
         let rules = ByTtl { ttl: StoreTtl::new(ttl, default_ttl.into()), namespaces_from };
-        Self { cache: ObjectCache::new(fetch, reflect, clock, rules, watch) }
+        Self { cache: ObjectCache::new(fetch, reflectors, clock, rules, watch) }
     }
 
     /// Says that an object is mounted, and so read once a sync period: it is watched from its first read on, which saves

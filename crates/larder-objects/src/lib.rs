@@ -5,7 +5,7 @@
 //!
 //! - a [`Store`] counts the references to each object and answers reads of it. Three of them are the kubelet's strategies:
 //!   [`DirectStore`] fetches at every read, [`TtlStore`] when an object is read and its TTL has passed, [`WatchStore`] keeps a
-//!   [reflector](Reflect) for each object. [`AutoStore`] chooses for each object; a [`StrategyStore`] is the one that a
+//!   [reflector](Reflectors) for each object. [`AutoStore`] chooses for each object; a [`StrategyStore`] is the one that a
 //!   setting names. [`LastKnown`] keeps what the first two do not, for outages;
 //! - [`PodObjects`] stands before a store and turns pods that come, change and go into references.
 //!
@@ -134,7 +134,7 @@ pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use read::{Held, Outcome, Read};
 pub use references::{PodIdentity, Reference, References};
-pub use reflector::{NamespaceEvent, NamespaceSink, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink};
+pub use reflector::{NamespaceEvent, NamespaceReflectors, NamespaceSink, ReflectorEvent, ReflectorSink, Reflectors};
 pub use reflector_store::ReflectorStore;
 pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use strategy::{Strategy, UnknownStrategy};

@@ -26,8 +26,8 @@ use crate::fetched::Fetched;
 use crate::shared_map::{Changes, SharedMap};
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflect, ReflectorSink,
-    WatchOptions, WatchStats,
+    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, ReflectorSink,
+    Reflectors, WatchOptions, WatchStats,
 };
 use foldhash::fast::SeedableRandomState;
 use item::{Item, Link, Watch};
@@ -58,11 +58,11 @@ pub trait Rules: Send + Sync + 'static {
 }
 
 /// The referenced objects of a store, and what keeps them up to date.
-pub(crate) struct ObjectCache<F: Fetch, R: Reflect<Object = F::Object, Error = F::Error>, C, P> {
+pub(crate) struct ObjectCache<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C, P> {
     /// Itself, for what outlives a call.
     this: Weak<Self>,
     pub(crate) fetch: F,
-    pub(crate) reflect: R,
+    pub(crate) reflectors: R,
     clock: C,
     rules: P,
     options: WatchOptions,
@@ -74,8 +74,8 @@ pub(crate) struct ObjectCache<F: Fetch, R: Reflect<Object = F::Object, Error = F
     counts: Counts,
 }
 
-type ShardOf<F, R> = Shard<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
-type AfterOf<'m, F, R> = After<'m, <F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
+type ShardOf<F, R> = Shard<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflectors>::Reflector>;
+type AfterOf<'m, F, R> = After<'m, <F as Fetch>::Object, <F as Fetch>::Error, <R as Reflectors>::Reflector>;
 
 /// Objects by their keys; in boxes, for a table has room for up to twice as many as are in it.
 type Items<O, E, H> = HashMap<ObjectKey, Box<Item<O, E, H>>, SeedableRandomState>;
@@ -171,11 +171,11 @@ impl<'m, O, E, H> After<'m, O, E, H> {
 impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
-    pub(crate) fn new(fetch: F, reflect: R, clock: C, rules: P, options: WatchOptions) -> Arc<Self> {
+    pub(crate) fn new(fetch: F, reflectors: R, clock: C, rules: P, options: WatchOptions) -> Arc<Self> {
         let seed = options.hash_seed;
         let shard = |_| {
             Mutex::new(Shard {
@@ -187,7 +187,7 @@ where
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             fetch,
-            reflect,
+            reflectors,
             base: clock.now(),
             clock,
             rules,
@@ -296,7 +296,7 @@ where
                 cache.on_event(&told, generation, &pulse, base, event);
             }
         });
-        let handle = self.reflect.reflect(&key, resume, sink);
+        let handle = self.reflectors.start(&key, resume, sink);
         self.change(key.namespace(), |shard, after| {
             match shard.items.get_mut(&key).map(|item| &mut item.watch) {
                 Some(Watch::Own(link)) if link.generation == generation => link.handle = Some(handle),
@@ -491,8 +491,8 @@ where
     }
 }
 
-type ItemOf<F, R> = Item<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflect>::Reflector>;
-type LinkOf<F, R> = Link<<F as Fetch>::Error, <R as Reflect>::Reflector>;
+type ItemOf<F, R> = Item<<F as Fetch>::Object, <F as Fetch>::Error, <R as Reflectors>::Reflector>;
+type LinkOf<F, R> = Link<<F as Fetch>::Error, <R as Reflectors>::Reflector>;
 
 /// The reflector that keeps an object.
 fn link_of<'l, E, H>(

@@ -11,17 +11,17 @@
 //!
 //! # Limits
 //!
-//! A sink must not be called while the store waits for the caller ([`Reflect::reflect`] may call it; dropping a reflector may not wait for it).
+//! [`Reflectors::start`] may call the sink. The drop of a reflector must not wait for a call of its sink.
 
 use crate::{FetchError, Object, ObjectKey, ReadKind};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Keeps objects up to date: a list and a watch for each, or for a whole namespace ([`ReflectNamespace`]).
+/// Starts reflectors of single objects: a list and a watch each. [`NamespaceReflectors`] starts those of whole namespaces.
 ///
 /// ```
-/// use larder_objects::{FetchError, Object, ObjectKey, ReadKind, Reflect, ReflectorSink};
+/// use larder_objects::{FetchError, Object, ObjectKey, ReadKind, Reflectors, ReflectorSink};
 /// use std::sync::Arc;
 ///
 /// # struct Secret;
@@ -49,19 +49,19 @@ use std::time::Duration;
 /// # }
 /// /// A source in which every object is there, and never changes.
 /// struct Constant;
-/// impl Reflect for Constant {
+/// impl Reflectors for Constant {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
 ///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
 ///     }
 /// }
 /// # let (sink, events) = ReflectorSink::channel();
-/// # Constant.reflect(&ObjectKey::new("shop", "db"), None, sink);
+/// # Constant.start(&ObjectKey::new("shop", "db"), None, sink);
 /// # assert!(events.try_recv().is_ok());
 /// ```
-pub trait Reflect: Send + Sync + 'static {
+pub trait Reflectors: Send + Sync + 'static {
     /// What is kept.
     type Object: Object;
     /// Why a list or a watch failed.
@@ -69,13 +69,13 @@ pub trait Reflect: Send + Sync + 'static {
     /// A list-watch that runs. Dropping it stops it, without waiting; the implementor spreads the teardown of many.
     type Reflector: Send + Sync + 'static;
 
-    /// Starts to reflect one object, without waiting.
+    /// Starts the reflector of an object, without waiting.
     ///
     /// `resume` is the resource version last seen of the object, when it was reflected before and stopped because nobody
     /// read it. A list that is not consistent must not be older (`resourceVersionMatch=NotOlderThan`), and says so by its
     /// [`ReadKind`]. A watch opened from `resume` says nothing of the present until it has delivered what has happened
     /// since.
-    fn reflect(
+    fn start(
         &self,
         key: &ObjectKey,
         resume: Option<String>,
@@ -86,7 +86,7 @@ pub trait Reflect: Send + Sync + 'static {
 /// Reflects the objects of a whole namespace with one watch, where larder's identity may do that.
 ///
 /// [`AutoStore`](crate::AutoStore) shows one, and says when it asks.
-pub trait ReflectNamespace: Reflect {
+pub trait NamespaceReflectors: Reflectors {
     /// Whether the objects of the namespace may be listed and watched (a `SelfSubjectAccessReview`). A review that fails
     /// counts as 'no'. The store asks at most once in ten minutes.
     ///
@@ -97,26 +97,26 @@ pub trait ReflectNamespace: Reflect {
     /// How many objects the namespace has, at little cost (a list of the metadata with `limit=1`).
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, Self::Error>> + Send + 'static;
 
-    /// Starts to reflect the objects of a namespace, without waiting.
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<Self::Object, Self::Error>) -> Self::Reflector;
+    /// Starts the reflector of a namespace, without waiting.
+    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<Self::Object, Self::Error>) -> Self::Reflector;
 }
 
-impl<R: Reflect> Reflect for Arc<R> {
+impl<R: Reflectors> Reflectors for Arc<R> {
     type Object = R::Object;
     type Error = R::Error;
     type Reflector = R::Reflector;
 
-    fn reflect(
+    fn start(
         &self,
         key: &ObjectKey,
         resume: Option<String>,
         sink: ReflectorSink<Self::Object, Self::Error>,
     ) -> Self::Reflector {
-        (**self).reflect(key, resume, sink)
+        (**self).start(key, resume, sink)
     }
 }
 
-impl<R: ReflectNamespace> ReflectNamespace for Arc<R> {
+impl<R: NamespaceReflectors> NamespaceReflectors for Arc<R> {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         (**self).may_watch(namespace)
     }
@@ -125,8 +125,8 @@ impl<R: ReflectNamespace> ReflectNamespace for Arc<R> {
         (**self).count(namespace)
     }
 
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<Self::Object, Self::Error>) -> Self::Reflector {
-        (**self).reflect_namespace(namespace, sink)
+    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<Self::Object, Self::Error>) -> Self::Reflector {
+        (**self).start_namespace(namespace, sink)
     }
 }
 

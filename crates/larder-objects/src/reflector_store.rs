@@ -1,21 +1,21 @@
 //! What the stores that watch have in common: the cache behind them, as a [`Store`].
 
 use crate::object_cache::{ObjectCache, Rules};
-use crate::{Effects, Fetch, GetError, Held, ObjectStatus, Read, ReflectNamespace, Store, WatchStats};
+use crate::{Effects, Fetch, GetError, Held, NamespaceReflectors, ObjectStatus, Read, Store, WatchStats};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
 
 /// A store whose objects are kept up to date by reflectors, by rules: a [`WatchStore`](crate::WatchStore) or an
 /// [`AutoStore`](crate::AutoStore), which have examples.
-pub struct ReflectorStore<F: Fetch, R: ReflectNamespace<Object = F::Object, Error = F::Error>, C, P> {
+pub struct ReflectorStore<F: Fetch, R: NamespaceReflectors<Object = F::Object, Error = F::Error>, C, P> {
     pub(crate) cache: Arc<ObjectCache<F, R, C, P>>,
 }
 
 impl<F, R, C, P> ReflectorStore<F, R, C, P>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -25,8 +25,8 @@ where
     }
 
     /// What starts the store's reflectors.
-    pub fn reflect(&self) -> &R {
-        &self.cache.reflect
+    pub fn reflectors(&self) -> &R {
+        &self.cache.reflectors
     }
 
     /// Stops the watches of objects that nobody has read for [`max_idle`](crate::WatchOptions::max_idle), but for those that
@@ -52,7 +52,7 @@ where
 impl<F, R, C, P> Store for ReflectorStore<F, R, C, P>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -97,7 +97,7 @@ where
 impl<F, R, C, P> fmt::Debug for ReflectorStore<F, R, C, P>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorStore").finish_non_exhaustive()

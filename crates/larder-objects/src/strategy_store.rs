@@ -1,8 +1,8 @@
 //! A store whose strategy is chosen at run time, with what an owner may want beyond the exact strategies.
 
 use crate::{
-    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, ObjectStatus, ObjectTtl, Read,
-    ReflectNamespace, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, NamespaceReflectors, ObjectStatus,
+    ObjectTtl, Read, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
 };
 use larder_clock::Clock;
 use std::fmt;
@@ -39,7 +39,7 @@ impl<O> Default for StrategyOptions<O> {
 /// ```
 /// use larder_clock::MonotonicClock;
 /// use larder_objects::{DefaultTtl, Store, Strategy, StrategyOptions, StrategyStore, fetch_fn};
-/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflectors, NamespaceReflectors, ReflectorSink};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -68,22 +68,22 @@ impl<O> Default for StrategyOptions<O> {
 /// # }
 /// /// A source in which every object is there, and no namespace may be watched.
 /// struct Constant;
-/// impl Reflect for Constant {
+/// impl Reflectors for Constant {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
 ///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
 ///     }
 /// }
-/// # impl ReflectNamespace for Constant {
+/// # impl NamespaceReflectors for Constant {
 /// #     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
 /// #         std::future::ready(false)
 /// #     }
 /// #     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
 /// #         std::future::ready(Err(Unavailable))
 /// #     }
-/// #     fn reflect_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
+/// #     fn start_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
 /// # }
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -99,7 +99,7 @@ impl<O> Default for StrategyOptions<O> {
 pub enum StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {
@@ -128,16 +128,16 @@ macro_rules! each {
 impl<F, R, C, T> StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock + Clone,
     T: Ttl,
 {
-    /// An empty store. A strategy uses what it needs: `reflect` where it watches, `ttl` and `default_ttl` where it polls (as in
+    /// An empty store. A strategy uses what it needs: `reflectors` where it watches, `ttl` and `default_ttl` where it polls (as in
     /// the [TTL store](TtlStore::new)), `options` as they say.
     pub fn new(
         strategy: Strategy,
         fetch: F,
-        reflect: R,
+        reflectors: R,
         clock: C,
         ttl: T,
         default_ttl: impl Into<ObjectTtl>,
@@ -154,8 +154,8 @@ where
                     .with_negative_entries(negative_entries);
                 Self::Ttl(LastKnown::new(store, clock, keep, went_back))
             }
-            Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflect, clock, auto.watch)),
-            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflect, clock, ttl, default_ttl, auto)),
+            Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflectors, clock, auto.watch)),
+            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflectors, clock, ttl, default_ttl, auto)),
         }
     }
 
@@ -225,7 +225,7 @@ where
 impl<F, R, C, T> Store for StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {
@@ -264,7 +264,7 @@ where
 impl<F, R, C, T> fmt::Debug for StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {

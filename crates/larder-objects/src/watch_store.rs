@@ -16,7 +16,7 @@
 //!
 //! # Limits
 //!
-//! The store spawns nothing and waits for no time of its own: reflectors are the implementor's of [`Reflect`], fetches
+//! The store spawns nothing and waits for no time of its own: reflectors are the implementor's of [`Reflectors`], fetches
 //! are polled by their readers, and [`stop_idle`](WatchStore::stop_idle) is called by the owner. A watch that is silent
 //! counts as good until its reflector says that it failed. A fetch that panics makes the others that wait for it panic, and
 //! the waker of one that waits for a fetch must not own another that waits for the same.
@@ -42,7 +42,7 @@
 //! - Taking back a reference that a pod does not have changes nothing.
 
 use crate::object_cache::{ObjectCache, Rules};
-use crate::{Fetch, HashSeed, ObjectTtl, ReflectNamespace, ReflectorStore};
+use crate::{Fetch, HashSeed, NamespaceReflectors, ObjectTtl, ReflectorStore};
 use larder_clock::Clock;
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ impl Rules for WatchAll {
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorSink};
+/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflectors, NamespaceReflectors, ReflectorSink};
 /// use larder_objects::{Store, WatchOptions, WatchStore, fetch_fn};
 /// use std::sync::Arc;
 /// # struct Secret(&'static str);
@@ -206,22 +206,22 @@ impl Rules for WatchAll {
 ///
 /// /// A source in which every object is there, in version 1.
 /// struct Constant;
-/// impl Reflect for Constant {
+/// impl Reflectors for Constant {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
 ///         sink.replace(Some(Arc::new(Secret("1"))), ReadKind::Consistent);
 ///     }
 /// }
-/// # impl ReflectNamespace for Constant {
+/// # impl NamespaceReflectors for Constant {
 /// #     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
 /// #         std::future::ready(false)
 /// #     }
 /// #     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
 /// #         std::future::ready(Err(Unavailable))
 /// #     }
-/// #     fn reflect_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
+/// #     fn start_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
 /// # }
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret("2"))) });
@@ -239,12 +239,12 @@ pub type WatchStore<F, R, C> = ReflectorStore<F, R, C, WatchAll>;
 impl<F, R, C> WatchStore<F, R, C>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
 {
     /// An empty store.
-    pub fn new(fetch: F, reflect: R, clock: C, options: WatchOptions) -> Self {
-        Self { cache: ObjectCache::new(fetch, reflect, clock, WatchAll, options) }
+    pub fn new(fetch: F, reflectors: R, clock: C, options: WatchOptions) -> Self {
+        Self { cache: ObjectCache::new(fetch, reflectors, clock, WatchAll, options) }
     }
 
     /// The number of reflectors that run.

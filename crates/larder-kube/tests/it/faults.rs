@@ -2,10 +2,10 @@
 
 use crate::server::{connect, start, start_with, until};
 use larder_clock::TokioClock;
-use larder_kube::{KubeClient, KubeError, KubeOptions, KubeReflect, KubeReflector, NodeSource, PodSource};
+use larder_kube::{KubeClient, KubeError, KubeOptions, KubeReflector, KubeReflectors, NodeSource, PodSource};
 use larder_objects::{
-    Fetch, FetchError, FreshState, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace,
-    ReflectorEvent, ReflectorSink, StaleReason,
+    Fetch, FetchError, FreshState, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind,
+    ReflectorEvent, ReflectorSink, Reflectors, StaleReason,
 };
 use larder_resource::{KubeObject, Node, ObjectKind, Pod, SourceReader};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
@@ -44,7 +44,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn of(reflect: &KubeReflect, name: &str) -> Self {
+    fn of(reflect: &KubeReflectors, name: &str) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
         let told = Arc::clone(&known);
         let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
@@ -72,7 +72,7 @@ impl Follower {
                 ReflectorEvent::Listing => {}
             }
         });
-        Self { known, _reflector: reflect.reflect(&ObjectKey::new("shop", name), None, sink) }
+        Self { known, _reflector: reflect.start(&ObjectKey::new("shop", name), None, sink) }
     }
 
     fn known(&self) -> Known {
@@ -111,7 +111,7 @@ fn options() -> KubeOptions {
     options
 }
 
-async fn follow(server: &ApiServer, options: KubeOptions) -> (KubeClient, KubeReflect, Follower) {
+async fn follow(server: &ApiServer, options: KubeOptions) -> (KubeClient, KubeReflectors, Follower) {
     change(server, "env", "first");
     let client = connect(server, options).await;
     let reflect = client.reflector(ObjectKind::ConfigMap);
@@ -452,7 +452,7 @@ async fn a_namespace_is_counted_asked_for_and_followed() {
             _ => {}
         }
     });
-    let _reflector = reflect.reflect_namespace("shop", sink);
+    let _reflector = reflect.start_namespace("shop", sink);
     let has = |expected: &[&str]| names.lock().iter().eq(expected);
     until(|| has(&["a", "b", "c"])).await;
     server.store().delete(Kind::ConfigMap, "shop", "b").unwrap();

@@ -1,9 +1,10 @@
 //! Reflectors of single objects and of namespaces, against the scripted server.
 
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, raw, secret, status, until};
-use larder_kube::{KubeError, KubeOptions, KubeReflect, KubeReflector};
+use larder_kube::{KubeError, KubeOptions, KubeReflector, KubeReflectors};
 use larder_objects::{
-    Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, ReflectorEvent, ReflectorSink,
+    Fetch, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, ReflectorEvent, ReflectorSink,
+    Reflectors,
 };
 use larder_resource::{KubeObject, ObjectKind};
 use serde_json::{Value, json};
@@ -25,9 +26,9 @@ struct Told {
 }
 
 impl Told {
-    fn of(reflect: &KubeReflect, name: &str, resume: Option<&str>) -> Self {
+    fn of(reflect: &KubeReflectors, name: &str, resume: Option<&str>) -> Self {
         let (sink, events) = ReflectorSink::channel();
-        let reflector = reflect.reflect(&ObjectKey::new("web", name), resume.map(str::to_owned), sink);
+        let reflector = reflect.start(&ObjectKey::new("web", name), resume.map(str::to_owned), sink);
         Self { events, reflector }
     }
 
@@ -68,7 +69,7 @@ fn words(event: &Event) -> String {
     }
 }
 
-fn reflect(fake: &Fake, options: KubeOptions) -> KubeReflect {
+fn reflect(fake: &Fake, options: KubeOptions) -> KubeReflectors {
     fake.client(options).reflector(ObjectKind::Secret)
 }
 
@@ -91,7 +92,7 @@ async fn initial(feed: &Feed, version: &str, objects: &[Value]) {
 }
 
 /// A reflector that has its first list.
-async fn synced(version: &str) -> (Fake, KubeReflect, Feed, Told) {
+async fn synced(version: &str) -> (Fake, KubeReflectors, Feed, Told) {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
     let reflect = reflect(&fake, KubeOptions::default());
@@ -653,7 +654,7 @@ async fn a_namespace_is_reflected_by_one_watch() {
     let fake = Fake::new([watch]);
     let reflect = reflect(&fake, KubeOptions::default());
     let (sink, events) = NamespaceSink::channel();
-    let _reflector = reflect.reflect_namespace("web", sink);
+    let _reflector = reflect.start_namespace("web", sink);
     initial(&feed, "10", &[secret("web", "b", "7"), secret("web", "a", "3")]).await;
     feed.event("MODIFIED", &secret("web", "a", "11")).await;
     feed.event("DELETED", &secret("web", "b", "12")).await;
@@ -694,7 +695,7 @@ async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
     options.page_size = 1;
     let reflect = reflect(&fake, options);
     let (sink, events) = NamespaceSink::channel();
-    let _reflector = reflect.reflect_namespace("web", sink);
+    let _reflector = reflect.start_namespace("web", sink);
     let mut listed = Vec::new();
     until(|| {
         listed.extend(events.try_iter().filter_map(|event| match event {

@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::runtime::{RuntimeChoice, RuntimeSide};
 use crate::source::{ObjectReflectors, ObjectSource};
 use larder_clock::{Clock, MachineClocks, MonotonicClock};
-use larder_kube::{KubeClient, KubeReflect, NodeSource, PodSource};
+use larder_kube::{KubeClient, KubeReflectors, NodeSource, PodSource};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::Source;
 use larder_resource::{PerKind, Pod, SourceReader, SourceWriter, source};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Where pods, the node and objects come from, for reports.
 pub(super) enum Origin {
-    Kube(KubeClient, PerKind<KubeReflect>),
+    Kube(KubeClient, PerKind<KubeReflectors>),
     Manifests {
         reader: larder_manifests::ManifestReader,
         /// Says that there is no node. It lives as long as the node, because its answer is stale once it is dropped.

@@ -4,7 +4,7 @@ use super::*;
 use crate::fetch_log::SourceError;
 use larder_clock::TokioClock;
 use larder_objects::{
-    DefaultTtl, Fetch, FetchError, NamespaceSink, ObjectState, ReadKind, Reflect, ReflectNamespace, ReflectorSink,
+    DefaultTtl, Fetch, FetchError, NamespaceReflectors, NamespaceSink, ObjectState, ReadKind, ReflectorSink, Reflectors,
 };
 use larder_resource::Kind;
 use serde_json::json;
@@ -103,23 +103,18 @@ impl Drop for FakeReflector {
     }
 }
 
-impl Reflect for ReflectFrom {
+impl Reflectors for ReflectFrom {
     type Object = KubeObject;
     type Error = ServerError;
     type Reflector = FakeReflector;
 
-    fn reflect(
-        &self,
-        key: &ObjectKey,
-        _: Option<String>,
-        sink: ReflectorSink<KubeObject, ServerError>,
-    ) -> FakeReflector {
+    fn start(&self, key: &ObjectKey, _: Option<String>, sink: ReflectorSink<KubeObject, ServerError>) -> FakeReflector {
         self.0.watches.lock().insert(key.name().to_owned(), sink);
         FakeReflector(Arc::clone(&self.0), key.name().to_owned())
     }
 }
 
-impl ReflectNamespace for ReflectFrom {
+impl NamespaceReflectors for ReflectFrom {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         ready(false)
     }
@@ -128,7 +123,7 @@ impl ReflectNamespace for ReflectFrom {
         ready(Err(ServerError("not counted")))
     }
 
-    fn reflect_namespace(&self, _: &str, _: NamespaceSink<KubeObject, ServerError>) -> FakeReflector {
+    fn start_namespace(&self, _: &str, _: NamespaceSink<KubeObject, ServerError>) -> FakeReflector {
         FakeReflector(Arc::clone(&self.0), String::new())
     }
 }

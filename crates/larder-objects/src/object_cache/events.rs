@@ -3,14 +3,14 @@
 use super::item::{Link, Pulse, Watch, before};
 use super::observed::Observed;
 use super::{After, AfterOf, ItemOf, ObjectCache, Rules, Shard, count};
-use crate::{Fetch, ObjectKey, ReadKind, Reflect, ReflectorEvent, resource_version_order};
+use crate::{Fetch, ObjectKey, ReadKind, ReflectorEvent, Reflectors, resource_version_order};
 use larder_clock::{Clock, Timestamp};
 use std::time::Duration;
 
 impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {

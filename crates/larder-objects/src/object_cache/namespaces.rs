@@ -3,7 +3,7 @@
 use super::item::{Link, Pulse, Watch, before};
 use super::{After, AfterOf, ObjectCache, Rules, Shard, ShardOf, count};
 use crate::{
-    Fetch, NamespaceEvent, NamespaceSink, ObjectKey, ReadKind, Reflect, ReflectNamespace, resource_version_order,
+    Fetch, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, Reflectors, resource_version_order,
 };
 use foldhash::fast::{RandomState, SeedableRandomState};
 use futures_util::FutureExt;
@@ -112,7 +112,7 @@ impl<E, H> Namespace<E, H> {
 impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
-    R: ReflectNamespace<Object = F::Object, Error = F::Error>,
+    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -133,9 +133,9 @@ where
         let question = async move {
             let allowed = match allowed {
                 Some(allowed) => allowed,
-                None => this.reflect.may_watch(&told).await,
+                None => this.reflectors.may_watch(&told).await,
             };
-            let objects = if allowed { this.reflect.count(&told).await.ok() } else { None };
+            let objects = if allowed { this.reflectors.count(&told).await.ok() } else { None };
             this.decide(&told, allowed, objects);
         };
         let question = question.boxed().shared();
@@ -187,7 +187,7 @@ where
                 cache.on_namespace_event(&told, generation, &pulse, event);
             }
         });
-        let handle = self.reflect.reflect_namespace(namespace, sink);
+        let handle = self.reflectors.start_namespace(namespace, sink);
         self.change(namespace, |shard, after| match linked(shard, namespace, generation) {
             Some(linked) => linked.link.handle = Some(handle),
             // It was stopped meanwhile.
@@ -227,7 +227,7 @@ fn of_namespace<'i, O, E, H>(
 impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {

@@ -6,7 +6,7 @@ use super::published::Record;
 use super::{AfterOf, ItemOf, LinkOf, ObjectCache, Rules, Shard, count, link_of};
 use crate::fetched::Fetched;
 use crate::{
-    Fetch, FetchError, Freshness, GetError, Held, Object, ObjectKey, Outcome, Read, ReadKind, Reflect, Source,
+    Fetch, FetchError, Freshness, GetError, Held, Object, ObjectKey, Outcome, Read, ReadKind, Reflectors, Source,
     StaleReason,
 };
 use futures_util::FutureExt;
@@ -28,7 +28,7 @@ enum Step<F: Fetch> {
 struct Waiter<'c, F, R, C, P>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -42,7 +42,7 @@ where
 impl<F, R, C, P> ObjectCache<F, R, C, P>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -293,7 +293,7 @@ where
 impl<F, R, C, P> Drop for Waiter<'_, F, R, C, P>
 where
     F: Fetch,
-    R: Reflect<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {

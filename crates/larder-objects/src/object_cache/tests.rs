@@ -2,7 +2,7 @@
 
 use super::observed::tests::{Doc, Failure, doc};
 use super::*;
-use crate::{NamespaceSink, ReadKind, ReflectNamespace, ReflectorSink, fetch_fn};
+use crate::{NamespaceReflectors, NamespaceSink, ReadKind, ReflectorSink, fetch_fn};
 use futures_util::FutureExt;
 use larder_clock::VirtualClock;
 use std::sync::Mutex;
@@ -26,15 +26,15 @@ impl Rules for Two {
 #[derive(Default)]
 struct Namespaces(Mutex<Vec<NamespaceSink<Doc, Failure>>>);
 
-impl Reflect for Namespaces {
+impl Reflectors for Namespaces {
     type Object = Doc;
     type Error = Failure;
     type Reflector = ();
 
-    fn reflect(&self, _: &ObjectKey, _: Option<String>, _: ReflectorSink<Doc, Failure>) {}
+    fn start(&self, _: &ObjectKey, _: Option<String>, _: ReflectorSink<Doc, Failure>) {}
 }
 
-impl ReflectNamespace for Namespaces {
+impl NamespaceReflectors for Namespaces {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(true)
     }
@@ -43,7 +43,7 @@ impl ReflectNamespace for Namespaces {
         std::future::ready(Ok(2))
     }
 
-    fn reflect_namespace(&self, _: &str, sink: NamespaceSink<Doc, Failure>) {
+    fn start_namespace(&self, _: &str, sink: NamespaceSink<Doc, Failure>) {
         self.0.lock().unwrap().push(sink);
     }
 }
@@ -54,7 +54,7 @@ fn every_object_of_a_namespace_whose_watch_is_healthy_is_read_without_a_lock() {
     let cache = ObjectCache::new(fetch, Namespaces::default(), VirtualClock::default(), Two, WatchOptions::default());
     cache.add_references("ns", &["a", "b"], "pod").run();
     cache.consider("ns").expect("to be asked").now_or_never().expect("answered at once");
-    let sink = cache.reflect.0.lock().unwrap()[0].clone();
+    let sink = cache.reflectors.0.lock().unwrap()[0].clone();
     let without_lock = || ["a", "b"].map(|name| cache.get_published("ns", name).is_some());
     assert_eq!(without_lock(), [false, false]);
     sink.replace(vec![("a".to_owned(), doc(1)), ("b".to_owned(), doc(2))], ReadKind::Consistent);

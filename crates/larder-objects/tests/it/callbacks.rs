@@ -4,8 +4,8 @@
 use crate::harness::{Pod, PodRefs};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, DirectStore, Effects, Fetch, FetchError, NamespaceSink, Object, ObjectKey,
-    PodIdentity, PodObjects, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, TtlStore, WatchOptions,
+    AutoOptions, AutoStore, DefaultTtl, DirectStore, Effects, Fetch, FetchError, NamespaceReflectors, NamespaceSink,
+    Object, ObjectKey, PodIdentity, PodObjects, ReadKind, ReflectorSink, Reflectors, Store, TtlStore, WatchOptions,
     WatchStore,
 };
 use std::cell::Cell;
@@ -191,18 +191,18 @@ impl Fetch for Source {
     }
 }
 
-impl Reflect for Source {
+impl Reflectors for Source {
     type Object = Thing;
     type Error = Failure;
     type Reflector = CallsBack;
 
-    fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Thing, Failure>) -> CallsBack {
+    fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Thing, Failure>) -> CallsBack {
         self.state.lock().unwrap().sinks.push(sink);
         self.drop_later()
     }
 }
 
-impl ReflectNamespace for Source {
+impl NamespaceReflectors for Source {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(true)
     }
@@ -211,7 +211,7 @@ impl ReflectNamespace for Source {
         std::future::ready(Ok(3))
     }
 
-    fn reflect_namespace(&self, _: &str, sink: NamespaceSink<Thing, Failure>) -> CallsBack {
+    fn start_namespace(&self, _: &str, sink: NamespaceSink<Thing, Failure>) -> CallsBack {
         self.state.lock().unwrap().namespace_sinks.push(sink);
         self.drop_later()
     }

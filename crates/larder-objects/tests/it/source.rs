@@ -4,8 +4,8 @@ use crate::harness::Failure;
 use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceSink, Object,
-    ObjectKey, Read, ReadKind, Reflect, ReflectNamespace, ReflectorSink, Store, Strategy, StrategyOptions,
+    AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceReflectors,
+    NamespaceSink, Object, ObjectKey, Read, ReadKind, ReflectorSink, Reflectors, Store, Strategy, StrategyOptions,
     StrategyStore, WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
@@ -272,12 +272,12 @@ impl Drop for OpenFetch {
     }
 }
 
-impl Reflect for Source {
+impl Reflectors for Source {
     type Object = Doc;
     type Error = Failure;
     type Reflector = Running;
 
-    fn reflect(&self, key: &ObjectKey, resume: Option<String>, sink: ReflectorSink<Doc, Failure>) -> Running {
+    fn start(&self, key: &ObjectKey, resume: Option<String>, sink: ReflectorSink<Doc, Failure>) -> Running {
         let running = Arc::new(AtomicBool::new(true));
         let started = Started { key: key.clone(), resume, sink: sink.clone(), running: Arc::clone(&running) };
         let mut state = self.state.lock().unwrap();
@@ -292,7 +292,7 @@ impl Reflect for Source {
     }
 }
 
-impl ReflectNamespace for Source {
+impl NamespaceReflectors for Source {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         let mut state = self.state.lock().unwrap();
         state.reviews += 1;
@@ -305,7 +305,7 @@ impl ReflectNamespace for Source {
         std::future::ready(state.watchable[namespace])
     }
 
-    fn reflect_namespace(&self, namespace: &str, sink: NamespaceSink<Doc, Failure>) -> Running {
+    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<Doc, Failure>) -> Running {
         let running = Arc::new(AtomicBool::new(true));
         let started = StartedNamespace { namespace: namespace.to_owned(), sink, running: Arc::clone(&running) };
         self.state.lock().unwrap().namespaces.push(started);

@@ -10,8 +10,8 @@ use crate::harness::Failure;
 use larder_clock::{Clock, MonotonicClock, Timestamp, VirtualClock};
 use larder_objects::Source as By;
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, Fetch, Freshness, GetError, NamespaceSink, Object, ObjectKey, ReadKind,
-    Reflect, ReflectNamespace, ReflectorSink, Store, TtlStore, WatchOptions, WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, Fetch, Freshness, GetError, NamespaceReflectors, NamespaceSink, Object,
+    ObjectKey, ReadKind, ReflectorSink, Reflectors, Store, TtlStore, WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -76,12 +76,12 @@ impl Fetch for Source {
     }
 }
 
-impl Reflect for Source {
+impl Reflectors for Source {
     type Object = Doc;
     type Error = Failure;
     type Reflector = ();
 
-    fn reflect(&self, key: &ObjectKey, _: Option<String>, sink: ReflectorSink<Doc, Failure>) {
+    fn start(&self, key: &ObjectKey, _: Option<String>, sink: ReflectorSink<Doc, Failure>) {
         // The list and the events after it are told in order, whoever starts the reflector.
         let mut all = self.served.lock().unwrap();
         let served = all.entry(key.name().to_owned()).or_default();
@@ -91,7 +91,7 @@ impl Reflect for Source {
     }
 }
 
-impl ReflectNamespace for Source {
+impl NamespaceReflectors for Source {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(false)
     }
@@ -100,7 +100,7 @@ impl ReflectNamespace for Source {
         std::future::ready(Err(Failure::Status(503)))
     }
 
-    fn reflect_namespace(&self, _: &str, _: NamespaceSink<Doc, Failure>) {}
+    fn start_namespace(&self, _: &str, _: NamespaceSink<Doc, Failure>) {}
 }
 
 /// The states of one object, by their numbers.

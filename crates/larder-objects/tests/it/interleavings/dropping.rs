@@ -4,8 +4,8 @@ use super::watching::check;
 use super::{Failure, Thing};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, Fetch, NamespaceSink, ObjectKey, ObjectTtl, ReadKind, Reflect, ReflectNamespace,
-    ReflectorSink, Source, Store, Ttl,
+    AutoOptions, AutoStore, Fetch, NamespaceReflectors, NamespaceSink, ObjectKey, ObjectTtl, ReadKind, ReflectorSink,
+    Reflectors, Source, Store, Ttl,
 };
 use shuttle::future::block_on;
 use shuttle::thread;
@@ -74,15 +74,15 @@ impl Fetch for Server {
     }
 }
 
-impl Reflect for Server {
+impl Reflectors for Server {
     type Object = Thing;
     type Error = Failure;
     type Reflector = ();
 
-    fn reflect(&self, _: &ObjectKey, _: Option<String>, _: ReflectorSink<Thing, Failure>) {}
+    fn start(&self, _: &ObjectKey, _: Option<String>, _: ReflectorSink<Thing, Failure>) {}
 }
 
-impl ReflectNamespace for Server {
+impl NamespaceReflectors for Server {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(false)
     }
@@ -91,7 +91,7 @@ impl ReflectNamespace for Server {
         std::future::ready(Ok(1))
     }
 
-    fn reflect_namespace(&self, _: &str, _: NamespaceSink<Thing, Failure>) {}
+    fn start_namespace(&self, _: &str, _: NamespaceSink<Thing, Failure>) {}
 }
 
 /// A snapshot asks for the TTL while it holds the lock and its share of the fetch: other threads run then.

@@ -3,8 +3,8 @@
 use super::{DEPTH, Failure, SCHEDULES};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, Fetch, GetError, Kept, NamespaceSink, Object, ObjectKey, Read, ReadKind,
-    Reflect, ReflectNamespace, ReflectorSink, Source, Store, WatchOptions, WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, Fetch, GetError, Kept, NamespaceReflectors, NamespaceSink, Object, ObjectKey,
+    Read, ReadKind, ReflectorSink, Reflectors, Source, Store, WatchOptions, WatchStore,
 };
 use shuttle::future::{block_on, yield_now};
 use shuttle::thread;
@@ -118,12 +118,12 @@ impl Drop for Running {
     }
 }
 
-impl Reflect for Server {
+impl Reflectors for Server {
     type Object = Thing;
     type Error = Failure;
     type Reflector = Running;
 
-    fn reflect(&self, _: &ObjectKey, _: Option<String>, sink: Sink) -> Running {
+    fn start(&self, _: &ObjectKey, _: Option<String>, sink: Sink) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
         self.state.lock().unwrap().sinks.push(sink.clone());
         if !self.silent {
@@ -139,7 +139,7 @@ impl Reflect for Server {
     }
 }
 
-impl ReflectNamespace for Server {
+impl NamespaceReflectors for Server {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         async {
             yield_now().await;
@@ -154,7 +154,7 @@ impl ReflectNamespace for Server {
         }
     }
 
-    fn reflect_namespace(&self, _: &str, sink: NamespaceSink<Thing, Failure>) -> Running {
+    fn start_namespace(&self, _: &str, sink: NamespaceSink<Thing, Failure>) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
         let server = self.clone();
         thread::spawn(move || {
