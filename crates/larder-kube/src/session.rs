@@ -542,7 +542,7 @@ impl Keeper {
     /// new read needs the file that the earlier one is stuck at, the earlier one is waited for.
     async fn read_files(&mut self) -> Result<Read, JoinError> {
         match self.reading.take() {
-            Some(earlier) if !earlier.is_finished() && self.files.others() < READS => {
+            Some(earlier) if !earlier.is_finished() && self.files.reads_in_flight() < READS => {
                 let read = self.reading.insert(self.begin_read()).await?;
                 if !is_busy(&read) {
                     return Ok(read);

@@ -1,9 +1,10 @@
 //! The files of a folder, as they are now.
 
+use larder_file::{NotRegular, open_regular, require_regular};
 use std::ffi::OsString;
-use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::fs::{self, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -90,7 +91,7 @@ pub(crate) fn list(folder: &Path, limit: usize) -> io::Result<(Vec<Candidate>, b
     for name in names {
         let path = folder.join(&name);
         let stamp = match fs::metadata(&path) {
-            Ok(meta) => is_regular(meta.file_type()).map(|()| Stamp::of(&meta)),
+            Ok(meta) => require_regular(meta.file_type()).map(|()| Stamp::of(&meta)).map_err(other_ending),
             Err(error) => match Unread::of(&path, &error) {
                 Unread::Gone => {
                     // Not if it has gone with the folder.
@@ -105,20 +106,8 @@ pub(crate) fn list(folder: &Path, limit: usize) -> io::Result<(Vec<Candidate>, b
     Ok((candidates, more))
 }
 
-/// Checks that this is a file that can be read to its end.
-fn is_regular(file: FileType) -> Result<(), String> {
-    let what = if file.is_file() {
-        return Ok(());
-    } else if file.is_dir() {
-        "a directory"
-    } else if file.is_fifo() {
-        "a FIFO"
-    } else if file.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    };
-    Err(format!("it is {what}; put a regular file in its place, or give it another ending"))
+fn other_ending(error: NotRegular) -> String {
+    format!("{error}, or give it another ending")
 }
 
 fn is_manifest(name: &Path) -> bool {
@@ -134,12 +123,12 @@ fn is_manifest(name: &Path) -> bool {
 /// That the file is gone, or what is wrong with it.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<(Zeroizing<String>, Stamp), Unread> {
     let in_words = |error: io::Error| error.to_string();
-    // A FIFO may have taken its place since it was listed, and would wait for its writer.
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let mut file: File = opened.map_err(|error| Unread::of(path, &error))?;
+    // Something else may have taken its place since it was listed.
+    let mut file = open_regular(path).map_err(|error| match error.downcast::<NotRegular>() {
+        Ok(error) => Unread::Problem(other_ending(error)),
+        Err(error) => Unread::of(path, &error),
+    })?;
     let meta = file.metadata().map_err(in_words)?;
-    is_regular(meta.file_type())?;
     let before = Stamp::of(&meta);
     if before.size > limit {
         return Err(format!("it is larger than {limit} bytes").into());

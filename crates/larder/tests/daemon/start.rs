@@ -129,7 +129,10 @@ async fn a_file_of_settings_that_cannot_be_used_is_named_with_the_place() {
     rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("fifo"), rustix::fs::Mode::RUSR).unwrap();
     for path in [folder.path().join("fifo").to_str().unwrap(), "/dev/zero", "/"] {
         let told = told(&["--manifests", "/", "--config", path]).await;
-        assert!(told.contains(path) && told.contains("--config") && told.contains("not a regular file"), "{told}");
+        assert!(
+            told.contains(path) && told.contains("--config") && told.contains("put a regular file in its place"),
+            "{told}"
+        );
     }
     let missing = told(&["--manifests", "/", "--config", "/does/not/exist"]).await;
     assert!(missing.contains("/does/not/exist") && missing.contains("--config"), "{missing}");

@@ -2,13 +2,12 @@
 
 use super::{Origin, Settings, find, key_of, names};
 use anyhow::{Context as _, bail};
+use larder_file::open_regular;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Error, Location, Spanned};
 use std::fmt;
-use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// A file of settings is far smaller; one that is not is something else.
@@ -20,27 +19,13 @@ const LONGEST_QUOTE: usize = 60;
 pub(super) fn read(settings: &mut Settings, path: &Path) -> anyhow::Result<()> {
     let read = || {
         let mut text = String::new();
-        open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+        open_regular(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
         Ok::<_, io::Error>(text)
     };
     let text = read().with_context(|| format!("cannot read the settings in {} (--config)", path.display()))?;
     let is_small = text.len() as u64 <= LARGEST_FILE;
     anyhow::ensure!(is_small, "{}: this file is too large for settings (--config)", path.display());
     parse(settings, &path.display().to_string(), &text)
-}
-
-/// Opens a regular file. A FIFO would wait for its writer, and a device may never end.
-fn open(path: &Path) -> io::Result<fs::File> {
-    let is_regular = |meta: fs::Metadata| {
-        let problem = "it is not a regular file; put the settings in a regular file";
-        if meta.is_file() { Ok(()) } else { Err(io::Error::other(problem)) }
-    };
-    // Opening a device can act on it, so its type comes first. The flag is for a FIFO that has taken the file's place since.
-    is_regular(fs::metadata(path)?)?;
-    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    is_regular(file.metadata()?)?;
-    Ok(file)
 }
 
 /// Sets what the text of a file sets.
