@@ -1,4 +1,6 @@
-//! One API server: every request with a deadline, every failure with its reason.
+//! Sends one request to the API server: deadline, credentials of the current session, retry after a renewal, error with its reason.
+//!
+//! [`fetch`](crate::fetch) and the list-watches call [`KubeClient`]; [`session`](crate::session) supplies connections and credentials.
 
 use crate::availability::Availability;
 use crate::connect::{Origin, absolute, without_credentials};

@@ -1,4 +1,6 @@
-//! Where a client's server, certificates and credentials come from, and how they are read.
+//! Reads a client's configuration: the server, certificates and credentials of a kubeconfig or service account.
+//!
+//! [`session`](crate::session) calls [`Origin::read`] at the start and for each renewal. [`Endpoint`] makes the connections.
 
 use crate::connector::{Connector, Tcp};
 use crate::error::KubeError;

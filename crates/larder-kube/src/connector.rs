@@ -1,6 +1,4 @@
-//! Opens byte streams to hosts: TCP, or whatever a test puts in its place.
-//!
-//! A proxy's tunnel, TLS and HTTP lie on top, and are the same over every connector.
+//! Opens byte streams to hosts: TCP, or streams in memory for a test. Tunnels, TLS and HTTP lie on top, in `pool`.
 
 use crate::options::KubeOptions;
 use http::Uri;

@@ -1,4 +1,6 @@
-//! What can go wrong with the API server, for whom, why, and what to do about it.
+//! The crate's error: what failed, for which object or server, why, and what to do.
+//!
+//! Retries follow the predicates: [`KubeError::is_unavailable`] is an outage, [`KubeError::is_forbidden`] may be too early.
 
 use larder_objects::{FetchError, ObjectKey};
 use larder_resource::{DecodeError, Kind};

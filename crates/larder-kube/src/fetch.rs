@@ -1,4 +1,4 @@
-//! Reads of one Secret or ConfigMap.
+//! Reads one Secret or ConfigMap, and retries a 403 that may be too early. Other retries are the caller's.
 
 use crate::backoff::Backoff;
 use crate::client::{KubeClient, segment};

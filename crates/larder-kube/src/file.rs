@@ -3,12 +3,12 @@
 //! # Guarantees
 //!
 //! - *Regular files only*: a FIFO, directory, socket or device is refused at once ([`larder_file`]).
-//! - *At most one stuck read for each file*: a file system that does not answer keeps its read for ever. Until that read has
-//!   ended, further reads of the same file are refused.
+//! - *At most one stuck read for each file*: a read from a file system that hangs may never end. Until the read ends, further
+//!   reads of the file fail.
 //!
 //! # Locks
 //!
-//! One, over the set of files that are being read. Nothing is read under it.
+//! One, over the set of files that are being read. No file is read under the lock.
 
 use larder_file::open_regular;
 use parking_lot::Mutex;

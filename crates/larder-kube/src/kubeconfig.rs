@@ -1,13 +1,13 @@
-//! A kubeconfig, with the meaning that client-go's `clientcmd` gives it.
+//! Reads a kubeconfig, with the meaning that client-go's `clientcmd` gives the fields.
 //!
-//! [`load`] reads one file and returns the [`ClientSettings`] of a context. It connects to nothing and opens none of the files
-//! that the kubeconfig names, but for the checks that `clientcmd` makes.
+//! [`load`] returns the [`ClientSettings`] of a context: `decode` parses the file, `validate` applies the rules of `clientcmd`.
+//! [`connect`](crate::connect) reads the files that the kubeconfig names; `validate` opens only those that `clientcmd` checks.
 //!
 //! # Guarantees
 //!
-//! - *As clientcmd*: the same kubeconfigs are taken and refused, and each field means the same. The file is YAML as the tools of
-//!   Kubernetes read it; empty is the same as missing; relative paths begin at the kubeconfig's folder.
-//! - *Plain*: an error names the file, the place or the field, and the remedy. It never has the value of a secret.
+//! - *As clientcmd*: larder accepts and refuses the same kubeconfigs. The file is YAML as the tools of Kubernetes read it; an
+//!   empty field counts as missing; relative paths start at the kubeconfig's folder.
+//! - *Plain*: an error names the file, the line or field, and the remedy, and never shows a secret.
 
 mod decode;
 mod meaning;

@@ -1,31 +1,43 @@
 #![doc(test(attr(deny(warnings))))]
-//! The Kubernetes API server as a source of this node's pods, of the node itself, and of Secrets and ConfigMaps.
+//! The Kubernetes API server as the source of a node's pods, of the node itself, and of Secrets and ConfigMaps.
 //!
-//! The only crate of larder that talks to the API server. TLS is rustls, HTTP is hyper; kubeconfigs and credential plugins mean
-//! what client-go takes them for.
+//! No other crate of larder talks to the API server. TLS is rustls, HTTP is hyper.
 //!
-//! - [`KubeClient`]: one API server; made from a kubeconfig or the pod's service account.
-//! - [`KubeFetch`]: reads of one Secret or ConfigMap, for the stores of `larder-objects`.
-//! - [`KubeReflectors`]: a list and watch for each Secret or ConfigMap, or one for a namespace, for the same stores.
-//! - [`PodSource`] and [`NodeSource`]: list and watch, what is known is read through a
-//!   [`SourceReader`](larder_resource::SourceReader).
+//! [`KubeClient`] makes [`KubeFetch`] and [`KubeReflectors`] for the stores of `larder-objects`, and is given to [`PodSource`] and
+//! [`NodeSource`], which readers see through a [`SourceReader`](larder_resource::SourceReader).
+//!
+//! # Modules
+//!
+//! A module calls those below it:
+//!
+//! ```text
+//! fetch             object_reflector, source_reflector   reads; Secrets and ConfigMaps, pods and node kept up to date
+//!   │                 └─ list_watch                      the one list-watch loop; freshness
+//!   └──────┬──────────────┘
+//!        client                                          one request: deadline, one retry after a renewal, its error
+//!          └─ session                                    the current credentials and connections; renews both
+//!               ├─ connect ─ kubeconfig, file, plugin    reads the configuration and its files, runs the plugin
+//!               └─ pool ─ tls, proxy, connector          HTTP/2 and HTTP/1.1 connections, PINGs
+//! ```
+//!
+//! Rules that several modules share: `backoff` (length of a pause), `availability` (an outage ends: all retry),
+//! `forbidden_grace` (a 403 that is retried), `options` (every number), `error`, `stats`.
 //!
 //! # Guarantees
 //!
-//! - *Consistent*: whatever says that an object is missing is a consistent read, a complete list of one, or a watch that
-//!   follows on it without a gap.
-//! - *No false freshness*: what a watch has brought is confirmed while its connection shows that it is alive, and stale from
-//!   when it does not.
-//! - *Kind to the server*: few connections, one request for each object, pauses that grow, are random and respect
-//!   `Retry-After`, and bounds on how much begins or ends at a time. Every number is a field of [`KubeOptions`].
-//! - *Bounded*: every request, connection and pause has a deadline, every answer a largest size, every task an owner that
+//! - *Consistent*: an object is reported missing only after a consistent read, a complete consistent list, or a watch that
+//!   continues that list without a gap.
+//! - *No false freshness*: an object counts as current only while its watch's connection shows signs of life.
+//! - *Kind to the server*: few connections, one request for each object, backoff with jitter that respects `Retry-After`, and
+//!   a limit on the requests that start or end at a time.
+//! - *Bounded*: every request, connection and pause has a deadline, every response a largest size, every task an owner that
 //!   ends it.
-//! - *Quiet*: no error, log line or `Debug` shows what is in an object, nor a credential.
+//! - *Quiet*: no error, log line or `Debug` shows a credential or the contents of an object.
 //!
 //! # Limits
 //!
-//! JSON only. HTTP/2 over TLS only; else each watch is a connection. The buffers of TLS and HTTP that a Secret came through
-//! are not overwritten.
+//! JSON only. HTTP/2 over TLS only; without HTTP/2 each watch takes a connection. The buffers of TLS and HTTP that a Secret
+//! passed through are not overwritten.
 //!
 //! # Example
 //!

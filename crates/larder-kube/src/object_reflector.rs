@@ -1,26 +1,25 @@
-//! Keeps single Secrets and `ConfigMap`s, or those of a namespace, up to date: a [list-watch](crate::list_watch) for each.
+//! Keeps Secrets and `ConfigMap`s up to date for a store: one [list-watch](crate::list_watch) for each object or namespace.
 //!
 //! # Guarantees
 //!
-//! Those of the list-watch, and:
+//! Those of the list-watch (freshness and backoff are there), and:
 //!
-//! - *Consistent start*: the first thing that a reflector tells is a consistent list, so what it lacks does not exist.
-//! - *Spread ends*: when many reflectors are stopped at once, their watches are closed over some seconds, about a hundred a
-//!   second.
+//! - *Consistent start*: a reflector first reports a consistent list. An object that the list lacks does not exist.
+//! - *Spread ends*: when many reflectors stop at once, their watches close over some seconds, about a hundred a second.
 //!
 //! # Limits
 //!
-//! After an idle stop it lists again instead of going on from the version that it is given: a watch that is opened from an
-//! old version does not say when it has caught up. The costs are the same, one request.
+//! After an idle stop a reflector lists again and ignores the version that the store passes: a watch from an old version does not
+//! say when it has caught up. Both cost one request.
 //!
 //! # Cancel safety
 //!
-//! Dropping a reflector ends its task; its watch is closed soon. [`KubeReflectors::stop`] may be dropped and called again.
+//! Dropping a reflector ends its task, and its watch soon after. [`KubeReflectors::stop`] may be dropped and called again.
 //!
 //! # Differs from kubelet
 //!
-//! The kubelet's reflectors (client-go) go on from an old version after an outage without asking where the server is, and
-//! confirm nothing: what they hold always counts as current.
+//! The kubelet's reflectors (client-go) resume from an old version after an outage without asking for the server's version. They
+//! confirm nothing: their objects always count as current.
 
 use crate::client::KubeClient;
 use crate::error::{KubeError, Target};

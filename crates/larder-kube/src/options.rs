@@ -1,4 +1,4 @@
-//! Deadlines, retries and limits of everything that goes to the API server.
+//! Deadlines, backoff and limits of all requests to the API server.
 
 use crate::connector::Connector;
 use crate::error::KubeError;

@@ -1,44 +1,40 @@
-//! Requests to one server over a few HTTP/2 connections that all of them share.
+//! Requests to one server over a few shared HTTP/2 connections, or over HTTP/1.1.
 //!
-//! HTTP/2 is spoken where the server chooses it in the TLS handshake (ALPN); else requests go to a pool of HTTP/1.1
-//! connections, in which every watch has its own. Each connection of either begins with a tunnel where a proxy leads to the
-//! server.
+//! The server chooses HTTP/2 in the TLS handshake (ALPN). Otherwise requests go to a pool of HTTP/1.1 connections, in which every
+//! watch takes one. `dial` opens a connection, `route` the stream or proxy tunnel below, and `connection` counts requests and
+//! sends PINGs. [`session`](crate::session) owns a [`Pool`]; another server or certificate makes a new one.
 //!
 //! # Guarantees
 //!
-//! - *Within the server's limit*: nothing is sent on a connection before the server has said how many requests it takes
-//!   side by side. Watches fill at most nine tenths of that, and at most
-//!   [`KubeOptions::streams_per_connection`](crate::KubeOptions::streams_per_connection), so that a read finds room beside
-//!   them.
-//! - *Few*: a new request goes to the fullest connection that has room; a further one is opened only where none has, one at
-//!   a time, up to [`KubeOptions::max_connections`](crate::KubeOptions::max_connections). One without requests is closed
-//!   after 90 seconds.
-//! - *Stuck ones are found*: one that has brought nothing for
-//!   [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval) is asked for a sign of life (PING), and closed with an
-//!   error for all its requests where nothing has come for
-//!   [`KubeOptions::dead_link_timeout`](crate::KubeOptions::dead_link_timeout). One that had brought nothing when a request
-//!   was given up on gets no new ones until it does, so that only the first reader pays for it.
-//! - *Failures are shared*: whoever waits for a connection that cannot be opened gets that failure, and so do those who come
-//!   within a pause after it, which grows from 100 ms to a second. However many ask, a server that is away is knocked at about
-//!   once a second.
-//! - *Sent once*: a request is repeated only where it had not been sent, because the connection was just ending.
+//! - *Within the server's limit*: no request is sent before the server has said how many it takes in parallel. Watches fill at
+//!   most nine tenths of that, and at most [`KubeOptions::streams_per_connection`](crate::KubeOptions::streams_per_connection),
+//!   so that reads find room.
+//! - *Few*: a request takes the fullest connection that has room. Only when none has room does the pool open another, one at a
+//!   time, up to [`KubeOptions::max_connections`](crate::KubeOptions::max_connections). An idle connection closes after 90 s.
+//! - *Stuck connections are replaced*: a connection that is silent for
+//!   [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval) gets a PING, and is closed after
+//!   [`KubeOptions::dead_link_timeout`](crate::KubeOptions::dead_link_timeout) of silence. A request that times out on a silent
+//!   connection keeps new requests off the connection until it receives data.
+//! - *Failures are shared*: all requests that wait for a connection get the failure to open it, and so do requests during the
+//!   backoff after it (100 ms to 1 s). However many ask, a server that is down sees about one attempt a second.
+//! - *Sent once*: a request is retried only if the connection closed before the request was sent.
 //!
 //! # Limits
 //!
-//! A server without TLS is spoken to in HTTP/1.1, over at most
-//! [`KubeOptions::http1_connections`](crate::KubeOptions::http1_connections) connections, of which watches take nine tenths. Whether the server knows HTTP/2 is asked again after ten minutes with
-//! HTTP/1.1. A read waits for room and for connections for as long as its caller waits for it. A watch that finds all
-//! connections full of watches fails at once ([`NoRoom`]); its list-watch polls until there is room.
+//! Without TLS, HTTP/1.1 only. HTTP/1.1 uses at most
+//! [`KubeOptions::http1_connections`](crate::KubeOptions::http1_connections) connections, watches nine tenths of these. After ten minutes of HTTP/1.1 the pool tries HTTP/2 again. A read waits for room and
+//! for a connection until its caller gives up. A watch fails at once ([`NoRoom`]) when watches fill all connections; its list-watch
+//! then polls.
 //!
 //! # Cancel safety
 //!
-//! A dropped request, or its dropped answer, resets its stream and gives its place to others. A connection that is being
-//! opened goes on opening for those who come next.
+//! Dropping a request or its response resets the stream and frees its place. A connection that is being opened goes on for later
+//! requests.
 //!
 //! # Locks
 //!
-//! One, over the list of connections, never held over an `.await`. The counts of a connection's requests are atomics,
-//! which only grow under that lock.
+//! One, over the list of connections, never held over an `.await`. The request counts of a connection are atomics and only grow
+//! under the lock.
 
 use crate::backoff::Backoff;
 use crate::options::KubeOptions;

@@ -1,15 +1,15 @@
-//! The proxy on the way to an API server: which one that is, and what it is shown.
+//! Chooses the proxy to an API server, and its credentials.
 //!
 //! # Guarantees
 //!
-//! - *As the kubelet*: the `proxy-url` of a kubeconfig's cluster comes first (client-go, `tools/clientcmd`), then what the
-//!   environment says, by the rules of Go's `golang.org/x/net/http/httpproxy`; see [`ProxyEnvironment`].
-//! - *Quiet*: the user and password of a proxy are in no `Debug`, log line or error.
+//! - *As the kubelet*: the `proxy-url` of a kubeconfig's cluster comes first (client-go, `tools/clientcmd`), then the
+//!   environment by the rules of Go's `golang.org/x/net/http/httpproxy`; see [`ProxyEnvironment`].
+//! - *Quiet*: no `Debug`, log line or error shows the user or password of a proxy.
 //!
 //! # Limits
 //!
-//! Basic authentication, and that of SOCKS5, where user, password and the server's name are some 245 bytes together. A
-//! server without TLS is reached by CONNECT, too, and not by requests that the proxy passes on.
+//! Basic and SOCKS5 authentication only; SOCKS5 takes a user, password and server name of some 245 bytes together. CONNECT reaches
+//! a server without TLS too.
 
 mod environment;
 

@@ -1,22 +1,21 @@
-//! Keeps the pods of a node, or the node itself, up to date: a [list-watch](crate::list_watch) for each.
+//! Keeps the pods of a node, or the node itself, up to date: one [list-watch](crate::list_watch) for each.
 //!
 //! # Guarantees
 //!
-//! Those of the list-watch, and:
+//! Those of the list-watch (freshness and backoff are there), and:
 //!
-//! - *No false absence*: a source has [synced](larder_resource::SourceStatus::synced) with a list that is known to be current.
-//!   What a list from the API server's cache has is served as stale until then; what it lacks is 'not known yet'.
-//! - *A dead link is noticed* without HTTP/2 too: by the kernel, which probes an idle connection, and otherwise when nothing,
-//!   no bookmark either, has come for [`KubeOptions::idle_timeout`](crate::KubeOptions::idle_timeout): everything is listed
-//!   again.
+//! - *No false absence*: a source has [synced](larder_resource::SourceStatus::synced) once a list is known to be current. Until
+//!   then the objects of a list from the API server's cache are served as stale; an object that the list lacks is 'not known yet'.
+//! - *A dead link is noticed* over HTTP/1.1 too: the kernel probes an idle connection, and a watch without an event or bookmark
+//!   for [`KubeOptions::idle_timeout`](crate::KubeOptions::idle_timeout) leads to a new list.
 //!
 //! # Limits
 //!
-//! Lists are JSON, and of one page. Each source holds one watch.
+//! Lists are JSON, of one page. Each source holds one watch.
 //!
 //! # Cancel safety
 //!
-//! Cancelling or dropping the run closes the watch; readers keep what was last known, marked stale.
+//! Cancelling or dropping the run closes the watch. Readers keep the last known objects, marked stale.
 
 use crate::client::KubeClient;
 use crate::error::{KubeError, Target};

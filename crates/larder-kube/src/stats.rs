@@ -1,4 +1,4 @@
-//! What a client has counted.
+//! The counters and gauges of a client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,16 +1,16 @@
-//! TLS to an API server, from the certificates and keys that a configuration names.
+//! The TLS configuration for an API server, from the certificates and keys of a client's configuration.
 //!
 //! # Guarantees
 //!
-//! - *As Go*: the server's certificate is verified against the authorities of the configuration alone, or against the
-//!   system's where it names none. A certificate that stands among the authorities is accepted itself, which webpki refuses
-//!   where it is marked as an authority; its names and times are checked as any other's.
-//!   PEM is read as Go reads it, and a key may be PKCS#1, SEC1 or PKCS#8 whatever its label says.
-//! - *Told at the start*: a certificate or key that rustls cannot use is refused with its place and the remedy.
+//! - *As Go*: the server's certificate is verified against the authorities of the configuration, or against the system's if the
+//!   configuration names none. A server may show a certificate that is itself among the authorities, with the same checks of names
+//!   and times; webpki refuses one that is marked as an authority. PEM is read as Go reads it. A key may be PKCS#1, SEC1 or PKCS#8
+//!   under any label.
+//! - *Refused at the start*: the error for a certificate or key that rustls cannot use names its file and the remedy.
 //!
 //! # Differs from client-go
 //!
-//! RSA keys have 2048 to 4096 bits (authorities: up to 8192), and there are no keys of P-224 and P-521: ring has neither.
+//! RSA keys have 2048 to 4096 bits (authorities: up to 8192), and P-224 and P-521 keys are refused: ring supports neither.
 
 mod der;
 mod pem;

@@ -1,4 +1,4 @@
-//! The fields of a kubeconfig, of version `v1`, as they stand in the file.
+//! The fields of a kubeconfig of version `v1`, as the file has them.
 
 use larder_yaml::{Bytes, Mistake, Node};
 use secrecy::SecretString;

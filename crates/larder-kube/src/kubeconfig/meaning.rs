@@ -1,4 +1,4 @@
-//! The settings of a kubeconfig in the words of the differential test.
+//! Prints the meaning of a kubeconfig for the differential test against client-go.
 
 use super::{Blob, load};
 use crate::connect::{Configuration, Origin};

@@ -1,4 +1,4 @@
-//! The server's address, which may lack its scheme.
+//! Parses the server's address, whose scheme may be missing.
 
 use http::Uri;
 

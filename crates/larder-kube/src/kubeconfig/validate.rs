@@ -1,4 +1,4 @@
-//! From the fields of a kubeconfig to the settings of a context, by the rules of `clientcmd`.
+//! Turns the fields of a kubeconfig into the settings of one context, by the rules of `clientcmd`.
 
 use super::decode::{AuthInfo, Cluster, Config, Context, Exec};
 use super::{Blob, ClientSettings, ExecConfig, Impersonate, InteractiveMode, User, server};

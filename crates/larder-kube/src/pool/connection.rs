@@ -1,4 +1,4 @@
-//! One HTTP/2 connection: how full it is, whether it is to be trusted, and the task that drives it.
+//! One HTTP/2 connection: its request counts, its signs of life, and the task that drives it.
 
 use super::dial::Tasks;
 use super::{Body, Shared};

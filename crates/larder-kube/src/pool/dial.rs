@@ -1,4 +1,4 @@
-//! Opens connections: the way to the server, TLS, and the first words of HTTP/2.
+//! Opens a connection: the stream to the server, TLS, and the HTTP/2 handshake.
 
 use super::connection::{Connection, Driver, Heard, Listened, most};
 use super::route::{Route, Stream};

@@ -1,7 +1,7 @@
-//! The way to a server: a stream to it, or a tunnel through a proxy, which goes on as if it were one.
+//! Opens a stream to the server, direct or through a proxy's tunnel.
 //!
-//! HTTP proxies are asked by CONNECT with hyper's own client: hyper-util's `Tunnel` does not tell what the proxy answered
-//! otherwise. Those that speak TLS are trusted as the server is, as by client-go.
+//! hyper's own client sends CONNECT to an HTTP proxy, because hyper-util's `Tunnel` hides the status that a proxy refuses with.
+//! A proxy with TLS is verified against the server's authorities, as by client-go.
 
 use crate::connector::{ByteStream, Connector};
 use crate::proxy::{Credentials, Proxy, host_and_port};

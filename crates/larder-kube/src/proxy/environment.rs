@@ -1,4 +1,4 @@
-//! The proxies that a process's environment names, as Go's programs take them from it.
+//! The proxies that the process's environment names, by Go's rules.
 
 use super::{EXPECTED, Proxy, host_and_port};
 use crate::error::KubeError;

@@ -1,4 +1,4 @@
-//! What certificates of any version say about their keys. rustls reads certificates of version 3 alone.
+//! Reads the key of a certificate of any version. rustls reads certificates of version 3 only.
 
 const SEQUENCE: u8 = 0x30;
 /// The tag of a certificate's version, which certificates of version 1 do not have.

@@ -1,10 +1,7 @@
 //! Blocks of PEM, as Go's `encoding/pem` finds them.
 //!
-//! # Guarantees
-//!
-//! - *As Go*: text between blocks is passed over, and so is a block that is cut short or is not base64; the blocks after it
-//!   are found. `rustls-pki-types` takes the data of a block that is cut short for the beginning of the next block, and has
-//!   no headers.
+//! Text between blocks is skipped, and so is a truncated block or one that is not base64; later blocks are found.
+//! `rustls-pki-types` would read a truncated block's data as part of the next block, and does not report headers.
 
 use base64::Engine as _;
 use base64::alphabet;
