@@ -378,6 +378,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         let (relisted, failed) = self.pleg.last_relist();
         let now = self.clock.now();
         let overdue = self.overdue();
+        let events = self.event_stream_problem();
         let state = match (&relisted, &failed) {
             (_, Some(_)) => SourceState::Failing,
             (None, None) => SourceState::Starting,
@@ -390,9 +391,18 @@ impl<M: MachineClocks> RuntimeSide<M> {
             state,
             last_contact: relisted.and_then(|at| crate::wall_time(&self.clock, at)),
             age_seconds: relisted.map(|at| now.saturating_duration_since(at).as_secs_f64()),
-            last_error: failed.map(|error| error.to_string()).or(overdue),
+            last_error: failed.map(|error| error.to_string()).or(overdue).or(events),
             last_error_at: None,
         }
+    }
+
+    /// What is wrong with the runtime's event stream. The lists go on without it, so that pods stay fresh.
+    pub(crate) fn event_stream_problem(&self) -> Option<String> {
+        let reason = self.pleg.event_stream_failure()?;
+        let period = self.relist_period;
+        Some(format!(
+            "the event stream fails, so changes to containers show only with the list every {period:?}: {reason}"
+        ))
     }
 
     /// Facts that an operator should know, although nothing is wrong.

@@ -55,6 +55,7 @@ pub struct Pleg<R, C> {
     turn: Semaphore,
     records: Mutex<Records>,
     last: Mutex<LastRelist>,
+    event_stream_failure: Mutex<Option<Arc<str>>>,
     running: AtomicBool,
 }
 
@@ -99,6 +100,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             turn: Semaphore::new(1),
             records: Mutex::default(),
             last: Mutex::default(),
+            event_stream_failure: Mutex::default(),
             running: AtomicBool::new(false),
             options,
         })
@@ -441,6 +443,12 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     pub fn last_relist(&self) -> (Option<Timestamp>, Option<Arc<RuntimeError>>) {
         let last = self.last.lock();
         (last.succeeded, last.failed.clone())
+    }
+
+    /// Why the runtime's event stream was lost, if it was lost more than once in a row. `None` once a stream works again, and
+    /// for a runtime without events.
+    pub fn event_stream_failure(&self) -> Option<Arc<str>> {
+        self.event_stream_failure.lock().clone()
     }
 
     /// What has been counted so far.

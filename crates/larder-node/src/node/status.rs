@@ -226,6 +226,11 @@ impl<M: MachineClocks> Node<M> {
             let why = source.last_error.as_deref().unwrap_or("no answer");
             degraded.push(format!("{}: {why}", source.name));
         }
+        if let Some(problem) = self.runtime.as_ref().and_then(|runtime| runtime.event_stream_problem())
+            && !degraded.iter().any(|line| line.starts_with("runtime:"))
+        {
+            degraded.push(format!("runtime: {problem}"));
+        }
         if let Some(Err(why)) = self.runtime.as_ref().map(|runtime| runtime.health())
             && !degraded.iter().any(|line| line.starts_with("runtime:"))
             && self.now().saturating_duration_since(self.started_at) > super::GRACE

@@ -20,6 +20,9 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 /// So many refusals in a row mean that the runtime has no events. The kubelet gives up after as many failures.
 const REFUSALS: u32 = 5;
 
+/// A stream that stays open for this time works, although a quiet runtime has sent no event yet.
+const WORKS_AFTER: Duration = Duration::from_secs(5);
+
 /// How a stream came to its end.
 struct Ended {
     error: Option<RuntimeError>,
@@ -31,6 +34,11 @@ impl Ended {
     /// Whether the runtime said that it has no event stream.
     fn is_unsupported(&self) -> bool {
         self.error.as_ref().is_some_and(RuntimeError::is_unsupported)
+    }
+
+    /// Whether the stream worked: it brought an event, or stayed open for long.
+    fn has_worked(&self) -> bool {
+        self.received > 0 || self.after >= WORKS_AFTER
     }
 
     /// Whether the runtime ended the stream at once, as CRI-O does where pod events are off. Nothing is lost with it.
@@ -63,7 +71,7 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
                     refusals = refusals.saturating_add(1);
                 } else {
                     refusals = 0;
-                    losses = if ended.received == 0 { losses.saturating_add(1) } else { 1 };
+                    losses = if ended.has_worked() { 1 } else { losses.saturating_add(1) };
                     self.note_lost_stream(&ended, losses);
                 }
                 let has_none = refusals >= REFUSALS;
@@ -87,7 +95,10 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         self.counters.event_streams_lost.add();
         self.queue.push_all(self.clock.now());
         let reason = ended.error.as_ref().map_or_else(|| "the runtime ended it".to_owned(), ToString::to_string);
-        if losses == 1 && ended.received == 0 {
+        if losses > 1 {
+            *self.event_stream_failure.lock() = Some(reason.as_str().into());
+        }
+        if losses == 1 && !ended.has_worked() {
             // It may never have been there: nothing is known to be lost.
             warn!(reason, "the container runtime's events cannot be followed, trying on; all pods are relisted");
         } else if losses == 1 {
@@ -100,6 +111,9 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
     /// Keeps whether the runtime has no events, for whoever looks at it from outside.
     fn note_events_unsupported(&self, has_none: bool, ended: &Ended) {
         let before = self.counters.event_stream_unsupported.swap(has_none, Ordering::Relaxed);
+        if has_none {
+            *self.event_stream_failure.lock() = None;
+        }
         if has_none && !before {
             let reason =
                 ended.error.as_ref().map_or_else(|| "it ends the stream at once".to_owned(), ToString::to_string);
@@ -114,9 +128,21 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         let mut events = pin!(source.events());
         self.counters.event_streams_opened.add();
         let _open = open(&self.counters.event_stream_open);
+        let mut works = pin!(tokio::time::sleep(WORKS_AFTER));
         loop {
-            match events.next().await {
+            let next = tokio::select! {
+                biased;
+                next = events.next() => next,
+                () = &mut works, if !works.is_elapsed() => {
+                    *self.event_stream_failure.lock() = None;
+                    continue;
+                }
+            };
+            match next {
                 Some(Ok(event)) => {
+                    if received == 0 {
+                        *self.event_stream_failure.lock() = None;
+                    }
                     received += 1;
                     self.counters.event_stream_unsupported.store(false, Ordering::Relaxed);
                     self.take(event);

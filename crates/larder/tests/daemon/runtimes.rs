@@ -142,6 +142,34 @@ async fn a_runtime_that_ends_its_event_stream_at_once_has_no_events_and_loses_no
     assert_eq!(daemon.log().matches("WARN").count(), 0, "{}", daemon.log());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_whose_event_stream_fails_at_each_open_is_degraded_until_one_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let cri = start(&folder, "cri.sock", "web").await;
+    let fault = CallFault::fail(Code::Internal, "the event plugin is broken").call(Call::GetContainerEvents);
+    let fault = cri.inject(fault);
+    let daemon = daemon("", &["--runtime-endpoint", &cri.endpoint()]);
+    daemon.ready().await;
+    let told = until("it is degraded", async || {
+        let told = daemon.larder("status -o wide").await.ok();
+        told.contains("DEGRADED").then_some(told)
+    })
+    .await;
+    for part in ["runtime: the event stream fails", "every 1s", "the event plugin is broken"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    // The lists answer, so nothing is stale.
+    let (source, _) = status(&daemon).await.unwrap();
+    assert_eq!(source["state"], "ok");
+    assert!(!daemon.get("/larder/v1/pods/uid-web/status").await.is_stale());
+    assert!(daemon.get("/metrics").await.text.contains("\nlarder_degraded 1\n"));
+
+    cri.remove_fault(fault);
+    until("a stream is open", async || (cri.event_streams() == 1).then_some(())).await;
+    run(&cri, "other", "shop/web:1");
+    until("it is healthy", async || daemon.larder("status").await.ok().contains("healthy").then_some(())).await;
+}
+
 const PODS: usize = 12;
 const CONTAINERS: usize = 36;
 
