@@ -29,32 +29,32 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-/// How much of an error's body is read.
+/// The largest part of an error's body that is read.
 const STATUS_BYTES: usize = 64 << 10;
 
 const JSON: &str = "application/json";
 
-/// One API server, with larder's credentials for it. Clones share its connections.
+/// A client of one API server, with larder's credentials. Clones share the connections.
 ///
 /// # Guarantees
 ///
-/// - *Deadlines*: every request, body included, has one; see [`KubeOptions`].
-/// - *One attempt*: no request is repeated behind the caller's back. Two exceptions: a connection that the server had
-///   closed before anything was sent is replaced; and after a 401, or where there was no connection, the configuration is
-///   read again and, where it or the plugin's credentials have changed, the request is made once more.
-/// - *Changes take effect*: another server, certificate authority, client certificate or token in the kubeconfig, its files or
-///   the pod's service account is found at the first request that fails, and within 10 s where none does. Whoever fails while
-///   they are read waits for that, once for all. Where connections cannot stay, their watches go on over others.
-/// - *Plugins*: a credential plugin is run as client-go runs it, once for all who need it, never for longer than
-///   [`KubeOptions::plugin_deadline`]; it and what it has started are killed then, and when the last clone of the client goes.
-/// - *Few connections*: over HTTP/2 all requests share a few, however many watches there are, and one that is stuck is
-///   noticed and replaced. See [`KubeOptions::streams_per_connection`] and [`KubeOptions::dead_link_timeout`].
-/// - *The kubelet's proxy*: the `proxy-url` of a kubeconfig's cluster leads to its server (`http`, `https` or `socks5`), else
-///   what [`KubeOptions::proxies`] names for it.
+/// - *Deadlines*: every request has one that covers the body too; see [`KubeOptions`].
+/// - *One attempt*: the client does not retry, except in two cases. It replaces a connection that the server closed before the
+///   request was sent. After a 401, or without a connection, it reads the configuration again, and retries once if the
+///   configuration or the plugin's credentials have changed.
+/// - *Changes take effect*: the client reads the kubeconfig, its files and the pod's service account again when a request
+///   fails, and every 10 s otherwise. Requests that fail meanwhile wait for that one read. A new server or certificate needs
+///   new connections, and the watches resume on these.
+/// - *Plugins*: a credential plugin runs as under client-go, once for all requests that need it. The plugin and its children
+///   are killed after [`KubeOptions::plugin_deadline`], and when the last clone of the client is dropped.
+/// - *Few connections*: over HTTP/2 all requests and watches share a few, and a stuck one is replaced. See
+///   [`KubeOptions::streams_per_connection`] and [`KubeOptions::dead_link_timeout`].
+/// - *The kubelet's proxy*: the `proxy-url` of a kubeconfig's cluster (`http`, `https` or `socks5`), else the proxy that
+///   [`KubeOptions::proxies`] names for the server.
 ///
 /// # Limits
 ///
-/// Without TLS, and to a server that does not know HTTP/2, every watch is a connection of its own. A plugin has no terminal.
+/// Over HTTP/1.1 (no TLS, or a server without HTTP/2) every watch takes a connection. A plugin has no terminal.
 ///
 /// # Example
 ///
@@ -98,25 +98,23 @@ struct Ask<'a> {
     body: &'a Bytes,
 }
 
-/// What [`KubeClient::check_node`] found.
+/// The result of [`KubeClient::check_node`].
 #[derive(Debug)]
 pub enum NodeCheck {
-    /// The node, as it is now.
+    /// The current node.
     Found(Box<Node>),
-    /// The server could not be asked, or could not answer; the name may be right.
+    /// The server could not be reached or could not answer; the name may be right.
     Unknown(KubeError),
 }
 
 impl KubeClient {
-    /// A client for the server and user of a kubeconfig's context; its `current-context` where none is given.
+    /// A client for the server and user of a kubeconfig's context, by default its `current-context`.
     ///
-    /// Nothing is sent yet, and a credential plugin is not waited for: it runs in the background, and the first requests wait
-    /// for it.
+    /// Sends nothing yet. A credential plugin runs in the background, and the first requests wait for it.
     ///
     /// # Errors
     ///
-    /// A variant of [`KubeError`] for each thing that can be wrong with the file, with the files that it names and with
-    /// the settings.
+    /// [`KubeError`] if the kubeconfig, a file that it names or a setting is invalid, with a variant for each cause.
     pub async fn from_kubeconfig(
         path: impl AsRef<Path>,
         context: Option<&str>,
@@ -126,11 +124,11 @@ impl KubeClient {
         Self::connect(Origin::Kubeconfig { path, context: context.map(str::to_owned) }, options).await
     }
 
-    /// A client for the API server of the cluster in whose pod this process runs, as the pod's service account.
+    /// A client for the API server of the cluster that this process runs in, as the pod's service account.
     ///
     /// # Errors
     ///
-    /// [`KubeError::Config`] where this is no pod with a service account.
+    /// [`KubeError::Config`] if this process does not run in a pod with a service account.
     pub async fn in_cluster(options: KubeOptions) -> Result<Self, KubeError> {
         Self::connect(Origin::service_account()?, options).await
     }
@@ -146,7 +144,7 @@ impl KubeClient {
     ///
     /// # Errors
     ///
-    /// [`KubeError::Config`] where this is not a server's URL, [`KubeError::InvalidOption`] for a setting that makes no sense.
+    /// [`KubeError::Config`] for an invalid URL, [`KubeError::InvalidOption`] for an invalid setting.
     pub fn without_credentials(server: &str, options: KubeOptions) -> Result<Self, KubeError> {
         options.validate()?;
         let transport = Transport::new();
@@ -172,13 +170,13 @@ impl KubeClient {
         Self { inner: Arc::new(Inner { sessions, options, forbidden_grace, availability, transport }) }
     }
 
-    /// The server's address as it is now, for messages, and the proxy where one leads to it.
+    /// The server's current address and its proxy, for messages.
     pub fn server(&self) -> Arc<str> {
         self.inner.sessions.server()
     }
 
-    /// What is wrong with the configuration or the credentials, and what to do: files that cannot be read, a plugin that fails
-    /// or takes long, credentials that the server refuses. None while all is well. It holds no secret.
+    /// The problem with the configuration or credentials, and the remedy: unreadable files, a plugin that fails or hangs,
+    /// credentials that the server refuses. None if there is no problem. Holds no secret.
     pub fn credentials_problem(&self) -> Option<String> {
         self.inner.sessions.problem()
     }
@@ -188,19 +186,19 @@ impl KubeClient {
         &self.inner.options
     }
 
-    /// What is open now and what has been counted, for metrics.
+    /// Gauges and counters for metrics.
     pub fn stats(&self) -> KubeStats {
         self.counters().stats()
     }
 
-    /// Notes that the machine has slept for that long. tokio's time stood still meanwhile, so the client cannot tell by itself
-    /// that it has heard nothing of the server. Quiet watches fail until their connections bring something again, unless the
-    /// sleep was shorter than the silence that is borne anyway.
+    /// Reports that the machine has slept. tokio's clock stood still meanwhile, so the client cannot notice the silence by
+    /// itself. If the sleep was longer than the silence that a watch tolerates, quiet watches fail until their connections
+    /// bring data.
     pub fn note_sleep(&self, slept: Duration) {
         self.inner.transport.slept.send_modify(|total| *total = total.saturating_add(slept));
     }
 
-    /// How long the machine has slept, all in all.
+    /// How long the machine has slept in total.
     pub(crate) fn slept(&self) -> watch::Receiver<Duration> {
         self.inner.transport.slept.subscribe()
     }
@@ -214,8 +212,8 @@ impl KubeClient {
         KubeFetch::new(self.clone(), kind)
     }
 
-    /// Tells that a pod of this namespace has just been learnt of, so that a 403 for what it refers to is asked again for a
-    /// moment ([`KubeOptions::forbidden_grace`]). A [`PodSource`](crate::PodSource) does it by itself.
+    /// Reports a new pod in this namespace, so that a 403 for its objects is retried during [`KubeOptions::forbidden_grace`]. A
+    /// [`PodSource`](crate::PodSource) calls this by itself.
     pub fn note_pod(&self, namespace: &str) {
         self.inner.forbidden_grace.note(namespace);
     }
@@ -233,13 +231,13 @@ impl KubeClient {
         self.inner.forbidden_grace.doubts(namespace)
     }
 
-    /// Looks whether a node of this name is there and larder's to read. Meant for the start: an answer that will not become
-    /// better by itself is an error to end with, while a server that does not answer is no reason to give up.
+    /// Checks at the start that the node exists and that larder may read it. An error means that a retry does not help; a
+    /// server that does not answer gives [`NodeCheck::Unknown`].
     ///
     /// # Errors
     ///
-    /// [`KubeError::WrongNode`] where the server says that there is no such node or that these credentials may not read it
-    /// (it says whose they are), and [`KubeError::Status`] with 401 where it does not accept them.
+    /// [`KubeError::WrongNode`] if the server has no such node or refuses these credentials the node (the error names their
+    /// user), and [`KubeError::Status`] with 401 if the server rejects the credentials.
     ///
     /// Cancel safe.
     pub async fn check_node(&self, node: &str) -> Result<NodeCheck, KubeError> {
@@ -258,7 +256,7 @@ impl KubeClient {
         match &error {
             KubeError::Status { code: code @ (403 | 404), message, .. } => Err(KubeError::WrongNode {
                 node: node.to_owned(),
-                // For the message only: without it, it is still an error.
+                // Only the message needs the identity.
                 identity: self.identity().await.unwrap_or_default(),
                 problem: format!("the API server answered {code}: {message}"),
                 code: *code,
@@ -268,11 +266,11 @@ impl KubeClient {
         }
     }
 
-    /// The user that the server takes larder for, such as `system:node:node-1`.
+    /// The user that the server sees in larder's credentials, such as `system:node:node-1`.
     ///
     /// # Errors
     ///
-    /// [`KubeError`] where the server cannot be asked or does not say.
+    /// [`KubeError`] if the request fails or the response names no user.
     ///
     /// Cancel safe.
     pub async fn identity(&self) -> Result<String, KubeError> {
@@ -310,7 +308,7 @@ impl KubeClient {
         self.get_as(target, path, JSON, deadline, limit).await
     }
 
-    /// The body of a GET, in a form that it is asked for in.
+    /// The body of a GET with this `Accept` header.
     pub(crate) async fn get_as(
         &self,
         target: &Target,
@@ -324,8 +322,7 @@ impl KubeClient {
         self.collect(target, response, deadline, limit).await
     }
 
-    /// A request until the head of its answer, which is a success; once more after a 401 if the credentials could be read
-    /// anew.
+    /// Sends a request and returns the head of a successful response. Retries once after a renewal of the session.
     pub(crate) async fn send(
         &self,
         target: &Target,
@@ -360,7 +357,7 @@ impl KubeClient {
         Err(error)
     }
 
-    /// One attempt; where it fails and a newer session may help, why that is.
+    /// Makes one attempt. The error says why a newer session may help, if one may.
     async fn attempt(
         &self,
         session: &Session,
@@ -407,7 +404,7 @@ impl KubeClient {
         }
         let code = response.status().as_u16();
         let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(seconds);
-        // A body that cannot be read or is no Status changes nothing about the code.
+        // The code counts even if the body is not a readable Status.
         let body = self.collect(target, response, deadline, STATUS_BYTES).await.unwrap_or_default();
         let mut error = refusal(target, code, header, &body, self.options().retry_after_max);
         if let KubeError::Status { reason, message, .. } = &mut error {
@@ -422,7 +419,7 @@ impl KubeClient {
         Err((error, why))
     }
 
-    /// The whole body, up to a limit, in memory that is overwritten when it is dropped.
+    /// Reads the whole body, up to a limit, into memory that is overwritten when dropped.
     pub(crate) async fn collect(
         &self,
         target: &Target,
@@ -450,7 +447,7 @@ impl KubeClient {
                 return Err(too_large());
             }
             if data.len() > whole.capacity() - whole.len() {
-                // Grown by hand: what it grows out of is overwritten too.
+                // Not `reserve`, which would leave the old buffer without overwriting it.
                 let room = (whole.len() + data.len()).max(whole.capacity().saturating_mul(2));
                 let mut larger = Zeroizing::new(Vec::with_capacity(room));
                 larger.extend_from_slice(&whole);
@@ -460,18 +457,18 @@ impl KubeClient {
         }
     }
 
-    /// An answer that broke off.
+    /// The error of a response that broke off.
     pub(crate) fn cut(&self, target: &Target, error: &(dyn std::error::Error + 'static)) -> KubeError {
         let problem = format!("the answer broke off: {}", causes(error));
         KubeError::Transport { target: target.clone(), server: self.server(), problem }
     }
 
-    /// An answer that did not come; the time is told in whole milliseconds.
+    /// The error of a response that missed its deadline.
     pub(crate) fn late(&self, target: &Target, after: Duration) -> KubeError {
         KubeError::Timeout { target: target.clone(), server: self.server(), after: in_millis(after) }
     }
 
-    /// The error of a watch that has ended and has not been opened again for so long.
+    /// The error of a watch that ended this long ago and has not been reopened.
     pub(crate) fn unwatched(&self, target: &Target, after: Duration) -> KubeError {
         KubeError::Unwatched { target: target.clone(), server: self.server(), after: in_millis(after) }
     }
@@ -488,7 +485,7 @@ fn in_millis(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from((time.as_micros() + 500) / 1000).unwrap_or(u64::MAX))
 }
 
-/// The error of an answer, with what its Status says.
+/// The error of a refusing response, with the texts of its Status.
 pub(crate) fn refusal(
     target: &Target,
     code: u16,
@@ -516,7 +513,7 @@ pub(crate) fn refusal(
     let asked = status.details.unwrap_or_default().retry_after_seconds.filter(|asked| *asked > 0);
     let asked = retry_after.or_else(|| asked.map(|asked| Duration::from_secs(asked.into())));
     let asked = asked.map(|asked| asked.min(retry_after_max));
-    // In a watch's error event the answer's code stands in the Status alone.
+    // A watch's error event has its code only in the Status.
     let code = if code == 200 { status.code.unwrap_or(500) } else { code };
     KubeError::status(target.clone(), code, status.reason, status.message, asked)
 }
@@ -537,12 +534,12 @@ fn redacted(text: &str, headers: &HeaderMap) -> String {
     text
 }
 
-/// `Retry-After` in seconds, as API servers send it. Its other form, a date, is left to larder's own pauses.
+/// `Retry-After` in seconds, as API servers send it. For a date, larder's own backoff applies.
 fn seconds(header: &str) -> Option<Duration> {
     header.trim().parse::<u32>().ok().map(|asked| Duration::from_secs(asked.into()))
 }
 
-/// A name as one segment of a path; none where it would be more or less than that. So does client-go refuse it.
+/// A name as one segment of a path; none if it is not exactly one. client-go refuses such a name too.
 pub(crate) fn segment(name: &str) -> Option<String> {
     let is_segment = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%']);
     is_segment.then(|| encode(name))

@@ -27,10 +27,10 @@ use zeroize::Zeroizing;
 /// The largest certificate, key or token file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Where the kubelet puts the service account of a pod.
+/// The folder into which the kubelet mounts a pod's service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Where a client's server and credentials come from, to read them again when they have been renewed.
+/// The origin of a client's configuration, kept so that the configuration can be read again.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
     Kubeconfig {
@@ -44,7 +44,7 @@ pub(crate) enum Origin {
     },
 }
 
-/// What makes connections interchangeable.
+/// The part of a configuration that connections depend on. Equal endpoints share connections.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) url: Uri,
@@ -55,19 +55,19 @@ pub(crate) struct Endpoint {
     client: Option<[Pem; 2]>,
 }
 
-/// PEM, and where it stands.
+/// PEM, and its file or field.
 #[derive(Clone, PartialEq, Eq)]
 struct Pem {
     pem: Zeroizing<Vec<u8>>,
     place: String,
 }
 
-/// A configuration as it was read, with everything that it names.
+/// A configuration with the contents of the files that it names.
 pub(crate) struct Configuration {
     pub(crate) endpoint: Endpoint,
-    /// What each request has: credentials, and whom it is made for.
+    /// The headers of each request: credentials and impersonation.
     pub(crate) headers: HeaderMap,
-    /// What gives the credentials, where the configuration has none itself.
+    /// The credential plugin, if the configuration names one.
     pub(crate) plugin: Option<Plugin>,
 }
 
@@ -87,7 +87,7 @@ impl Origin {
         Ok(Self::ServiceAccount { server: format!("https://{host}:{port}"), folder: SERVICE_ACCOUNT.into() })
     }
 
-    /// In a message, where the configuration came from.
+    /// The configuration's name in messages.
     pub(crate) fn in_words(&self) -> String {
         match self {
             Self::Kubeconfig { path, .. } => format!("kubeconfig {}", path.display()),
@@ -140,13 +140,13 @@ impl Origin {
         if let Some(token) = &token {
             headers.insert(AUTHORIZATION, bearer(token).map_err(|problem| self.config(problem))?);
         } else if let Some(name) = &user.username {
-            // As by client-go: a password without a name is not sent.
+            // As client-go: no password without a user name.
             headers.insert(AUTHORIZATION, self.basic(name, user.password.as_ref())?);
         }
         if let Some(impersonate) = &user.impersonate {
             self.impersonate(impersonate, &mut headers)?;
         }
-        // Other credentials come first, as by client-go.
+        // As client-go: other credentials win over the plugin.
         let others = headers.contains_key(AUTHORIZATION) || client.is_some();
         let plugin = match &user.exec {
             Some(exec) if !others => {
@@ -187,7 +187,7 @@ impl Origin {
         })
     }
 
-    /// The token of the file, or else that of the configuration, without the blanks around it.
+    /// The trimmed token of the file, or else of the configuration.
     fn token(&self, user: &User, files: &Files) -> Result<Option<Zeroizing<String>>, KubeError> {
         let trimmed = |token: &str| Zeroizing::new(token.trim().to_owned());
         let inline = user.token.as_ref().map(|token| trimmed(token.expose_secret())).filter(|token| !token.is_empty());
@@ -244,22 +244,22 @@ impl Origin {
 }
 
 impl Endpoint {
-    /// A server without anything else.
+    /// A server with no certificates or proxy.
     fn plain(url: Uri) -> Self {
         Self { url, proxy: None, server_name: None, skip_verify: false, authorities: None, client: None }
     }
 
-    /// The same with a client certificate and its key, which came from there.
+    /// Adds a client certificate and its key, with the name of their origin.
     pub(crate) fn with_client(&self, certificate: Zeroizing<Vec<u8>>, key: Zeroizing<Vec<u8>>, place: &str) -> Self {
         let pem = |pem| Pem { pem, place: place.to_owned() };
         Self { client: Some([pem(certificate), pem(key)]), ..self.clone() }
     }
 
-    /// Connections to it. It may read the system's certificate authorities, and blocks meanwhile.
+    /// Makes the pool of connections. Blocks while it reads the system's certificate authorities.
     ///
     /// # Errors
     ///
-    /// Certificates and keys that cannot be used, with where they stand and what to do.
+    /// Names the certificate or key that cannot be used, its place and the remedy.
     pub(crate) fn pool(&self, options: &KubeOptions, transport: &Transport) -> Result<Pool, String> {
         fn with_place(pem: &Pem) -> (&[u8], &str) {
             (&pem.pem, &pem.place)
@@ -269,7 +269,7 @@ impl Endpoint {
             Some(proxy) => server_name(proxy.address(), None)?,
             None => None,
         };
-        // Certificates that cannot be used are told at the start, also where no TLS is spoken.
+        // Report unusable certificates at the start even if no TLS is spoken.
         let needed = name.is_some() || proxy_name.is_some() || self.authorities.is_some() || self.client.is_some();
         let tls = if needed {
             Some(tls::config(&Identity {
@@ -289,7 +289,7 @@ impl Endpoint {
         Ok(Pool::new(dial, options, transport))
     }
 
-    /// The server's address for messages, with the proxy that leads to it, without the names and passwords of users.
+    /// The server's address and proxy for messages, without users and passwords.
     pub(crate) fn server(&self) -> Arc<str> {
         let url = &self.url;
         let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
@@ -298,7 +298,7 @@ impl Endpoint {
     }
 }
 
-/// A server that asks for no credentials.
+/// The configuration of a server without credentials.
 pub(crate) fn without_credentials(server: &str) -> Result<Configuration, KubeError> {
     let bad = || KubeError::Config { origin: format!("server {server:?}"), problem: "not the URL of a server".into() };
     let url: Uri = server.parse().map_err(|_| bad())?;
@@ -313,14 +313,13 @@ pub(crate) fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
     secret_header(&format!("Bearer {token}"))
 }
 
-/// A key as the end of a header's name, escaped as client-go does it. The server takes the escapes back.
+/// A key as the suffix of a header's name, escaped as client-go does.
 fn header_key(key: &str) -> String {
     let mut escaped = String::with_capacity(key.len());
     for byte in key.bytes() {
         if byte.is_ascii_alphanumeric() || b"!#$&'*+-.^_`|~".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
-            // Writing to a string cannot fail.
             let _ = write!(escaped, "%{byte:02X}");
         }
     }
@@ -334,7 +333,7 @@ fn secret_header(text: &str) -> Result<HeaderValue, &'static str> {
     Ok(value)
 }
 
-/// What a plugin is told about the cluster.
+/// The cluster information that a plugin gets.
 fn cluster_info(settings: &ClientSettings, authorities: Option<&Pem>) -> serde_json::Value {
     let mut cluster = serde_json::json!({
         "server": settings.server.to_string().trim_end_matches('/'),
@@ -363,7 +362,7 @@ fn base64(bytes: Vec<u8>) -> String {
     encoded.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// The name that the certificate of a server must have; none for one without TLS.
+/// The name that the server's certificate must have; none without TLS.
 fn server_name(url: &Uri, named: Option<&str>) -> Result<Option<ServerName<'static>>, String> {
     if url.scheme() != Some(&Scheme::HTTPS) {
         return Ok(None);
@@ -373,7 +372,7 @@ fn server_name(url: &Uri, named: Option<&str>) -> Result<Option<ServerName<'stat
     ServerName::try_from(name.to_owned()).map(Some).map_err(bad)
 }
 
-/// A path as it was given, made absolute, so that it can be read again from another working directory.
+/// Makes a path absolute, so that a later change of the working directory does not matter.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -13,8 +13,8 @@ use tower::ServiceExt;
 
 /// Opens byte streams to hosts, for [`KubeOptions::connector`].
 ///
-/// A stream carries bytes in order and tells its reader when the peer has closed it. Its caller sets the deadline and drops
-/// the future when it has passed, so an implementation may wait for as long as it likes.
+/// A stream carries bytes in order and reports when the peer closes it. The caller sets the deadline and drops the future
+/// afterwards, so an implementation may wait for ever.
 ///
 /// # Example
 ///
@@ -48,7 +48,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
     fn connect(&self, host: &Authority) -> Connecting;
 }
 
-/// A stream that is being opened. Dropping it gives the attempt up.
+/// A stream that is being opened. Dropping the future gives up.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn ByteStream>>> + Send>>;
 
 /// A stream of bytes in both directions.
@@ -56,7 +56,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-/// TCP: names are looked up, and their addresses tried one after the other, by hyper-util.
+/// TCP by hyper-util, which resolves the name and tries the addresses in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Tcp(HttpConnector);
 
@@ -65,7 +65,7 @@ impl Tcp {
         let mut tcp = HttpConnector::new();
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(options.connect_timeout));
-        // The kernel gives up a peer that acknowledges nothing, and probes one that says nothing.
+        // The kernel closes a connection whose peer acknowledges no data or no probe.
         let probe = options.dead_link_timeout / 3;
         tcp.set_keepalive(Some(probe));
         tcp.set_keepalive_interval(Some(probe));
@@ -78,7 +78,7 @@ impl Tcp {
 impl Connector for Tcp {
     fn connect(&self, host: &Authority) -> Connecting {
         let mut parts = http::uri::Parts::default();
-        // The port stands in the authority; the scheme is what hyper-util takes.
+        // hyper-util takes the port from the authority but requires a scheme.
         parts.scheme = Some(Scheme::HTTP);
         parts.authority = Some(host.clone());
         parts.path_and_query = Some(PathAndQuery::from_static("/"));

@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest part of a server's message that is kept, in bytes.
+/// The largest part of a server's message that is kept, in bytes.
 const MESSAGE: usize = 1024;
 
-/// What a request was for, as it stands in a message.
+/// The target of a request, as messages name it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Target {
@@ -25,9 +25,9 @@ pub enum Target {
     Node(Arc<str>),
     /// The objects of a kind in a namespace.
     Namespace(Kind, Arc<str>),
-    /// Who the server takes larder for.
+    /// The user of larder's credentials.
     Identity,
-    /// An object of this kind whose name is not known.
+    /// An object of this kind with an unknown name.
     Any(Kind),
 }
 
@@ -44,9 +44,9 @@ impl fmt::Display for Target {
     }
 }
 
-/// Everything that fails between larder and the API server.
+/// The errors between larder and the API server.
 ///
-/// Clones share what is behind them. No variant and no message holds an object's contents.
+/// Clones are cheap. No variant or message holds an object's contents.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KubeError {
@@ -58,12 +58,12 @@ pub enum KubeError {
         /// Why.
         source: Arc<std::io::Error>,
     },
-    /// The kubeconfig is not the YAML of one.
+    /// The file is not valid YAML of a kubeconfig.
     #[error("kubeconfig {}: not a valid kubeconfig: {problem}", path.display())]
     KubeconfigInvalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and on which line where that is known.
+        /// The problem, with its line if known.
         problem: String,
     },
     /// The kubeconfig lacks the context that was asked for.
@@ -71,7 +71,7 @@ pub enum KubeError {
     UnknownContext {
         /// The file.
         path: PathBuf,
-        /// The context.
+        /// The requested context.
         context: String,
         /// The contexts that it has.
         known: Vec<String>,
@@ -81,32 +81,32 @@ pub enum KubeError {
     CredentialFile {
         /// The kubeconfig, or the service account.
         origin: String,
-        /// Which file this is.
+        /// The file's purpose.
         what: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
         source: Arc<std::io::Error>,
     },
-    /// The configuration can be read, but no client can be made of it.
+    /// The configuration is readable but invalid.
     #[error("{origin}: {problem}")]
     Config {
         /// The kubeconfig, or the service account.
         origin: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("setting {field}: {problem}{}", other.map(|other| format!(" {other}")).unwrap_or_default())]
     InvalidOption {
         /// The field of [`KubeOptions`](crate::KubeOptions).
         field: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// The field that it does not go with, after `problem`: "must be shorter than".
+        /// The other field of a conflict, after `problem`: "must be shorter than".
         other: Option<&'static str>,
     },
-    /// A namespace or name that cannot stand in a request; nothing was sent.
+    /// An invalid namespace or name; nothing was sent.
     #[error("{target}: not a name that an object can have")]
     InvalidName {
         /// The object.
@@ -115,48 +115,48 @@ pub enum KubeError {
     /// The server answered with an error.
     #[error("{target}: {}", answer(*code, reason, message, hint))]
     Status {
-        /// What was asked for.
+        /// The target of the request.
         target: Target,
         /// The HTTP status.
         code: u16,
-        /// The reason of the server's Status, such as `Forbidden`; empty where the answer was none.
+        /// The reason of the server's Status, such as `Forbidden`; empty without a Status.
         reason: String,
-        /// The message of the server's Status; empty where the answer was none.
+        /// The message of the server's Status; empty without a Status.
         message: String,
-        /// How long the server wants to be left alone.
+        /// The pause that the server asks for.
         retry_after: Option<Duration>,
-        /// What to do about it.
+        /// The remedy.
         hint: &'static str,
     },
-    /// No connection, or it broke.
+    /// The connection could not be opened, or broke.
     #[error("{target}: cannot reach the API server at {server}: {problem}")]
     Transport {
-        /// What was asked for.
+        /// The target of the request.
         target: Target,
         /// The server.
         server: Arc<str>,
-        /// Why, from the outside to the cause.
+        /// The chain of causes.
         problem: String,
     },
-    /// The credentials for a request cannot be had.
+    /// No credentials for the request.
     #[error("{target}: no credentials for the API server: {problem}")]
     Credentials {
-        /// What was asked for.
+        /// The target of the request.
         target: Target,
-        /// Why; never what is in them.
+        /// Why, without the credentials.
         problem: String,
     },
-    /// The deadline passed first.
+    /// The deadline passed without a response.
     #[error("{target}: no answer from the API server at {server} within {after:?}")]
     Timeout {
-        /// What was asked for.
+        /// The target of the request.
         target: Target,
         /// The server.
         server: Arc<str>,
         /// The deadline.
         after: Duration,
     },
-    /// A watch has ended, and no other is open in its place: what it brought may have changed since.
+    /// A watch ended and is not reopened yet: the objects may have changed since.
     #[error(
         "{target}: its watch at {server} has ended, and has not been opened again within {after:?}; larder goes on trying"
     )]
@@ -168,8 +168,7 @@ pub enum KubeError {
         /// How long ago it ended.
         after: Duration,
     },
-    /// Watches fill all connections to the API server that larder may open. What was to be watched is listed again and again
-    /// instead, and stale between two lists.
+    /// Watches fill all connections that larder may open. The object or list is polled instead, and stale between two lists.
     #[error(
         "{target}: no room for its watch: watches fill all connections to {server} that the setting {setting} allows; larder \
          lists it every {every:?} at least until there is room: raise the setting"
@@ -184,33 +183,33 @@ pub enum KubeError {
         /// The longest pause between two lists.
         every: Duration,
     },
-    /// The answer is not what was asked for.
+    /// The response is not the requested object or list.
     #[error("{target}: the answer cannot be used: {problem}")]
     Decode {
-        /// What was asked for.
+        /// The target of the request.
         target: Target,
-        /// What is wrong with it; never what is in it.
+        /// The problem, without the contents.
         problem: DecodeError,
     },
-    /// A list came from the API server's cache, and is not known to be current.
+    /// A list came from the API server's cache and may be old.
     #[error(
         "{target}: listed from the API server's cache at version {has}, which may be old; stale until its watch {}",
         progress(*wants)
     )]
     Behind {
-        /// What was listed.
+        /// The list.
         target: Target,
         /// The version of the list.
         has: String,
-        /// The version from which on it is current; 0 where the server may not be asked.
+        /// The version from which on the list is current; 0 if the server may not be asked for the version.
         wants: u64,
     },
-    /// The node is not there, or not larder's to read.
+    /// The node does not exist, or larder may not read it.
     #[error("node {node}: {problem}; check --node-name (NODE_NAME): {}", advice(identity, node))]
     WrongNode {
-        /// The node's name as larder was given it.
+        /// The configured node name.
         node: String,
-        /// Who the server takes larder for; empty where it did not say.
+        /// The user of larder's credentials; empty if unknown.
         identity: String,
         /// What the server said.
         problem: String,
@@ -240,7 +239,7 @@ impl KubeError {
         Self::Status { target, code, reason, message, retry_after, hint }
     }
 
-    /// The HTTP status, where the server answered with one.
+    /// The HTTP status, if the server responded with an error.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Status { code, .. } | Self::WrongNode { code, .. } => Some(*code),
@@ -263,17 +262,17 @@ impl KubeError {
         self.code() == Some(401)
     }
 
-    /// The resource version that was asked for is too old: a new list is due.
+    /// The requested resource version is too old: list again.
     pub fn is_expired(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// The server's watch cache has not reached the version that the answer must not be older than.
+    /// The server's watch cache is older than the requested version.
     pub(crate) fn is_version_too_large(&self) -> bool {
         matches!(self, Self::Status { code: 504, message, .. } if message.contains("Too large resource version"))
     }
 
-    /// The server asks for patience.
+    /// The server throttles larder (429).
     pub fn is_throttled(&self) -> bool {
         self.code() == Some(429)
     }
@@ -283,8 +282,8 @@ impl KubeError {
         matches!(self, Self::Timeout { .. })
     }
 
-    /// The server is not there, cannot answer now, does not accept larder's credentials, or points elsewhere: other requests
-    /// fail alike, and asking again later may help.
+    /// An outage: the server is unreachable, fails, rejects larder's credentials, throttles or redirects. Other requests fail
+    /// too, and a retry may help.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Transport { .. } | Self::Timeout { .. } | Self::Credentials { .. } => true,
@@ -293,7 +292,7 @@ impl KubeError {
         }
     }
 
-    /// The server was not reached, or its answer did not get back: once it answers anyone, asking again helps.
+    /// The request or its response was lost: retry as soon as the server answers any request.
     ///
     /// ```
     /// use larder_kube::KubeError;
@@ -310,7 +309,7 @@ impl KubeError {
         matches!(self, Self::NoRoom { .. })
     }
 
-    /// How long the server wants to be left alone, where it said so.
+    /// The pause that the server asks for with `Retry-After`.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
@@ -362,7 +361,7 @@ pub(crate) fn causes(error: &(dyn Error + 'static)) -> String {
     line
 }
 
-/// An error's text without what only the TLS library's own users can use.
+/// Shortens rustls's advice to its users.
 fn in_short(text: &str) -> String {
     const CUT_OFF: &str = "peer closed connection without sending TLS close_notify";
     match text.split_once(CUT_OFF) {
@@ -424,8 +423,8 @@ fn hint(code: u16, target: &Target) -> &'static str {
              other identity needs a role that allows `get`, `list` and `watch` of pods and nodes"
         }
         (404, Target::PodsOf(_)) => "is this the address of a Kubernetes API server?",
-        (429, _) => "the server is overloaded or limits this client; asked again later",
-        (500.., _) => "asked again later",
+        (429, _) => "the server is overloaded or limits this client; larder retries later",
+        (500.., _) => "larder retries later",
         _ => "",
     }
 }

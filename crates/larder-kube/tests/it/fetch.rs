@@ -47,8 +47,8 @@ async fn each_refusal_has_its_class_and_says_what_to_do() {
         (401, "Unauthorized", "unauthorized", "has the token or client certificate expired"),
         (403, "Forbidden", "forbidden", "a node's identity may read only what a pod bound to its node refers to"),
         (429, "TooManyRequests", "throttled", "overloaded"),
-        (500, "InternalError", "server_error", "asked again later"),
-        (503, "ServiceUnavailable", "server_error", "asked again later"),
+        (500, "InternalError", "server_error", "larder retries later"),
+        (503, "ServiceUnavailable", "server_error", "larder retries later"),
         (302, "", "refused", "302: said"),
         (418, "Odd", "refused", "418 Odd: said"),
     ];
@@ -67,7 +67,7 @@ async fn an_answer_that_is_no_status_still_has_its_code() {
     let html = Answer::Body { code: 502, headers: vec![], body: "<html>bad gateway</html>".into() };
     let error = one(html).await.unwrap_err();
     assert_eq!(error.code(), Some(502));
-    assert_eq!(error.to_string(), "secret web/tls: the API server answered 502; asked again later");
+    assert_eq!(error.to_string(), "secret web/tls: the API server answered 502; larder retries later");
 }
 
 #[tokio::test(start_paused = true)]
