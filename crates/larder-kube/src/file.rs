@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 pub(crate) struct Files(Arc<Mutex<BTreeSet<PathBuf>>>);
 
 impl Files {
-    /// The beginning of a file, at most one byte more than `largest`. It blocks.
+    /// Reads at most one byte more than `largest` of a file. Blocks.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Checks that a file can be opened. It blocks.
+    /// Checks that a file can be opened. Blocks.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Files {
     }
 }
 
-/// A file is being read until this is dropped.
+/// Marks a file as being read until dropped.
 pub(crate) struct Begun<'a> {
     files: &'a Files,
     path: PathBuf,

@@ -28,14 +28,14 @@ use zeroize::Zeroizing;
 /// The largest kubeconfig, in bytes.
 const LARGEST: u64 = 10 << 20;
 
-/// Everything that a context of a kubeconfig says about a client.
+/// The settings of a client that a context names.
 pub(crate) struct ClientSettings {
-    /// The server's address; always with a scheme.
+    /// The server's address, always with a scheme.
     pub(crate) server: http::Uri,
-    /// The name that the server's certificate must have, where it is another one than the server's host.
+    /// The name that the server's certificate must have, if not the server's host.
     pub(crate) tls_server_name: Option<String>,
     pub(crate) insecure_skip_tls_verify: bool,
-    /// The certificates that the server's is checked against; none for the system's.
+    /// The authorities that verify the server's certificate; none for the system's.
     pub(crate) authorities: Option<Blob>,
     pub(crate) proxy_url: Option<String>,
     pub(crate) disable_compression: bool,
@@ -44,21 +44,21 @@ pub(crate) struct ClientSettings {
     pub(crate) namespace: String,
 }
 
-/// Data that stands in the kubeconfig, or in a file of its own.
+/// Data in the kubeconfig or in a file.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Blob {
     Inline(Zeroizing<Vec<u8>>),
     File(PathBuf),
 }
 
-/// How a client identifies itself.
+/// The credentials of a client.
 #[derive(Default)]
 pub(crate) struct User {
     pub(crate) client_certificate: Option<Blob>,
     pub(crate) client_key: Option<Blob>,
-    /// Counts while `token_file` cannot be read.
+    /// Used while `token_file` cannot be read.
     pub(crate) token: Option<SecretString>,
-    /// Read again and again; its token comes before `token`.
+    /// Read again at each renewal; its token wins over `token`.
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) username: Option<String>,
     pub(crate) password: Option<SecretString>,
@@ -66,7 +66,7 @@ pub(crate) struct User {
     pub(crate) exec: Option<ExecConfig>,
 }
 
-/// Whom requests are made for.
+/// The user that requests impersonate.
 #[derive(Clone, Default)]
 pub(crate) struct Impersonate {
     pub(crate) user: String,
@@ -75,21 +75,21 @@ pub(crate) struct Impersonate {
     pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
-/// A program that gives credentials.
+/// A credential plugin.
 #[derive(Clone)]
 pub(crate) struct ExecConfig {
-    /// A name to look for in `PATH`, or an absolute path.
+    /// A name in `PATH`, or an absolute path.
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
-    /// Variables that the program gets beside larder's own.
+    /// Variables that the plugin gets in addition to larder's own.
     pub(crate) env: Vec<(String, SecretString)>,
     pub(crate) api_version: String,
-    /// What to tell where the program is missing.
+    /// The advice of an error when the plugin is missing.
     pub(crate) install_hint: Option<String>,
-    /// Whether the program is told the cluster in `KUBERNETES_EXEC_INFO`.
+    /// Whether the plugin gets the cluster in `KUBERNETES_EXEC_INFO`.
     pub(crate) provide_cluster_info: bool,
     pub(crate) interactive_mode: InteractiveMode,
-    /// What the cluster's extension `client.authentication.k8s.io/exec` holds for the program.
+    /// The plugin's part of the cluster's extension `client.authentication.k8s.io/exec`.
     pub(crate) cluster_config: Option<serde_json::Value>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum InteractiveMode {
     Always,
 }
 
-/// The settings of a kubeconfig's context, or of its current one. It blocks while it reads files.
+/// Returns the settings of a context, by default the current one. Blocks while it reads files.
 ///
 /// # Errors
 ///

@@ -29,25 +29,25 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The shortest and the longest RSA key that ring verifies with, in bytes.
+/// The shortest and longest RSA key that ring verifies with, in bytes.
 const RSA_BYTES: RangeInclusive<usize> = 2048 / 8..=8192 / 8;
 
 const KEYS: &str = "larder takes RSA keys of 2048 to 4096 bits and keys of the curves P-256, P-384 and Ed25519";
 
-/// What certificates and keys to use; the texts say where they came from.
+/// The certificates and keys to use, each with its origin for messages.
 pub(crate) struct Identity<'a> {
-    /// PEM of the authorities, and where it stands; none for the system's.
+    /// The authorities' PEM and its origin; none for the system's.
     pub(crate) authorities: Option<(&'a [u8], &'a str)>,
-    /// PEM of the client's certificate and of its key, and where each stands.
+    /// The client certificate's PEM and its key's, each with its origin.
     pub(crate) client: Option<[(&'a [u8], &'a str); 2]>,
     pub(crate) skip_verify: bool,
 }
 
-/// The configuration of a client, without protocols in it.
+/// Makes a TLS configuration without ALPN protocols.
 ///
 /// # Errors
 ///
-/// What cannot be used, where it stands, and what to do.
+/// Names the unusable certificate or key, its place and the remedy.
 pub(crate) fn config(identity: &Identity<'_>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -59,7 +59,7 @@ pub(crate) fn config(identity: &Identity<'_>) -> Result<ClientConfig, String> {
         None => Ok(builder.with_no_client_auth()),
         Some([certificate, key]) => {
             let certified = Arc::new(certified(*certificate, *key, &provider)?);
-            // Without a look into the certificate, which rustls has only for version 3.
+            // Not `CertifiedKey`'s own check, which parses version 3 only.
             Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
         }
     }
@@ -91,19 +91,19 @@ fn certified(
     Ok(CertifiedKey::new(chain, key))
 }
 
-/// The certificates of some PEM, each with whether its block has headers. Other blocks are left out.
+/// The certificates in PEM, each with whether its block has headers. Skips other blocks.
 fn certificates(pem: &[u8]) -> impl Iterator<Item = (bool, CertificateDer<'static>)> {
     let blocks = pem::blocks(pem).filter(|block| block.label == b"CERTIFICATE");
     blocks.map(|block| (block.has_headers, block.der.to_vec().into()))
 }
 
-/// The first private key of some PEM.
+/// The first private key in PEM.
 fn private_key(pem: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let is_key = |label: &[u8]| label == b"PRIVATE KEY" || label.ends_with(b" PRIVATE KEY");
     pem::blocks(pem).find(|block| is_key(block.label)).map(|block| block.der)
 }
 
-/// What a private key may be: the label of its block can be wrong.
+/// The possible encodings of a private key: the block's label can be wrong.
 fn forms(key: &[u8]) -> impl Iterator<Item = PrivateKeyDer<'static>> {
     let key = || key.to_vec();
     [PrivateKeyDer::Pkcs1(key().into()), PrivateKeyDer::Pkcs8(key().into()), PrivateKeyDer::Sec1(key().into())]
@@ -127,7 +127,7 @@ fn verifier(identity: &Identity<'_>, provider: &Arc<CryptoProvider>) -> Result<A
             Vec::new()
         }
         Some((pem, place)) => {
-            // Go passes over blocks with headers here, and not in the client's certificate.
+            // Go skips blocks with headers here, but not in the client's certificate.
             let listed: Vec<_> =
                 certificates(pem).filter(|(has_headers, _)| !has_headers).map(|(_, der)| der).collect();
             if listed.is_empty() {
@@ -153,7 +153,7 @@ fn verifier(identity: &Identity<'_>, provider: &Arc<CryptoProvider>) -> Result<A
     Ok(Arc::new(Pinning { webpki, pinned }))
 }
 
-/// Whether signatures of a key can be verified; it is the content of a `SubjectPublicKeyInfo`.
+/// Whether ring can verify with this key, the content of a `SubjectPublicKeyInfo`.
 fn can_verify(key: &[u8], provider: &CryptoProvider) -> bool {
     let Some(algorithm) = Element::first(key) else { return true };
     let known = provider.signature_verification_algorithms.all.iter();
@@ -162,7 +162,7 @@ fn can_verify(key: &[u8], provider: &CryptoProvider) -> bool {
     is_known && (!is_rsa || der::rsa_bytes(algorithm.rest).is_some_and(|bytes| RSA_BYTES.contains(&bytes)))
 }
 
-/// What webpki verifies, and the authorities themselves.
+/// webpki's verification, and the authorities themselves.
 #[derive(Debug)]
 struct Pinning {
     webpki: Arc<WebPkiServerVerifier>,
@@ -179,7 +179,7 @@ impl ServerCertVerifier for Pinning {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.webpki.verify_server_cert(certificate, intermediates, name, ocsp, now) {
-            // webpki looks at this after the times of the certificate, and before anything else.
+            // webpki checks this after the times, and before everything else.
             Err(error) if is_authority(&error) && self.pinned.contains(certificate) => {
                 verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
                 Ok(ServerCertVerified::assertion())
@@ -219,7 +219,7 @@ impl ServerCertVerifier for Pinning {
     }
 }
 
-/// Whether a certificate was refused because it is marked as an authority.
+/// Whether webpki refused a certificate because it is marked as an authority.
 fn is_authority(error: &Error) -> bool {
     matches!(error, Error::InvalidCertificate(CertificateError::Other(other))
         if matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)))
@@ -241,7 +241,7 @@ impl ServerCertVerifier for Anyone {
         Ok(ServerCertVerified::assertion())
     }
 
-    // Whoever is accepted without a look at the certificate may have any key, also one that rustls cannot read.
+    // An unverified server may have any key, even one that rustls cannot read.
     fn verify_tls12_signature(
         &self,
         _: &[u8],
@@ -273,7 +273,7 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-/// A failure to speak TLS; in plain words where the server's certificate was refused.
+/// Words a TLS failure plainly if the server's certificate was refused.
 pub(crate) fn in_words(error: io::Error) -> io::Error {
     let refused = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).and_then(refusal);
     refused.map_or(error, io::Error::other)
@@ -282,7 +282,7 @@ pub(crate) fn in_words(error: io::Error) -> io::Error {
 fn refusal(error: &Error) -> Option<String> {
     let Error::InvalidCertificate(error) = error else { return None };
     Some(match error {
-        // An authority that was made anew often has the name of the old one.
+        // A renewed authority often keeps the old name.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "the server's certificate was not issued by the certificate authority of the configuration".to_owned()
         }

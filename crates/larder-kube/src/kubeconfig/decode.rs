@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 
-/// A kubeconfig. Lists of named parts have become maps.
+/// A kubeconfig, with the lists of named parts as maps.
 #[derive(Default)]
 pub(super) struct Config {
     pub(super) clusters: BTreeMap<String, Cluster>,
@@ -168,7 +168,7 @@ impl Config {
     }
 }
 
-/// Checks kind and version, which may be missing.
+/// Checks kind and version; both may be missing.
 fn head(node: &Node) -> Result<(), Mistake> {
     for (name, expected, known) in
         [("kind", "Config", &["", "Config"][..]), ("apiVersion", "v1", &["", "/", "v1", "/v1"][..])]

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The meaning of a kubeconfig to larder, secrets included, for a comparison with client-go. As a start does, this reads all files
-/// that the kubeconfig names and sets up TLS. It connects to nothing and runs no plugin.
+/// Returns the settings that larder reads from a kubeconfig, secrets included, to compare with client-go. As at a start, this
+/// reads all files that the kubeconfig names and sets up TLS. It connects to nothing and runs no plugin.
 ///
 /// # Errors
 ///

@@ -2,11 +2,11 @@
 
 use http::Uri;
 
-/// A server's address with its scheme, and whether the scheme was there. Without one it is plain HTTP, as for client-go.
+/// Returns the address with its scheme, and whether the scheme was given. The default is plain HTTP, as for client-go.
 ///
 /// # Errors
 ///
-/// What is wrong with it.
+/// The problem of the address.
 pub(super) fn address(server: &str) -> Result<(Uri, bool), &'static str> {
     const WRONG: &str = "it is not an address such as https://HOST:PORT";
     let mut explicit = false;

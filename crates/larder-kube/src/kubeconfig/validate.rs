@@ -11,13 +11,13 @@ use secrecy::{ExposeSecret, SecretString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// The extension of a cluster that is for its credential plugin.
+/// The cluster's extension for its credential plugin.
 const EXEC_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
-/// What a part of the kubeconfig is checked with.
+/// The context of a check.
 struct Check<'a> {
     path: &'a Path,
-    /// What relative paths begin at.
+    /// The folder that relative paths start at.
     folder: PathBuf,
     files: &'a Files,
 }
@@ -77,7 +77,7 @@ pub(super) fn settings(
             )));
         }
     } else {
-        // As client-go does: no credentials go out before TLS is asked for.
+        // As client-go: no credentials without TLS.
         tracing::warn!(
             kubeconfig = %path.display(),
             server = %settings.server,
@@ -98,7 +98,7 @@ impl Check<'_> {
         if path.starts_with('/') { PathBuf::from(path) } else { clean(&self.folder.join(path)) }
     }
 
-    /// Data that stands in the kubeconfig, or else its file.
+    /// Inline data, or else the file.
     fn blob(&self, data: Bytes, file: &str) -> Option<Blob> {
         if !data.0.is_empty() {
             return Some(Blob::Inline(data.0));
@@ -106,7 +106,7 @@ impl Check<'_> {
         (!file.is_empty()).then(|| Blob::File(self.resolve(file)))
     }
 
-    /// Sees that a file can be opened.
+    /// Checks that a file can be opened.
     fn opens(&self, what: &'static str, file: &str) -> Result<(), KubeError> {
         if file.is_empty() {
             return Ok(());
@@ -120,7 +120,7 @@ impl Check<'_> {
         })
     }
 
-    /// Refuses data and a file for one thing.
+    /// Refuses a field given both inline and as a file.
     fn one_of(&self, owner: &str, field: &str, data: &Bytes, file: &str) -> Result<(), KubeError> {
         if data.0.is_empty() || file.is_empty() {
             return Ok(());
@@ -264,7 +264,7 @@ fn is_set(secret: Option<&SecretString>) -> bool {
     secret.is_some_and(|secret| !secret.expose_secret().is_empty())
 }
 
-/// A path without `.` and `..`, which are taken by the letters alone, as `clientcmd` does.
+/// Removes `.` and `..` from a path without looking at the file system, as `clientcmd` does.
 fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {

@@ -1,10 +1,10 @@
 //! Reads the key of a certificate of any version. rustls reads certificates of version 3 only.
 
 const SEQUENCE: u8 = 0x30;
-/// The tag of a certificate's version, which certificates of version 1 do not have.
+/// The tag of a certificate's version. Version 1 has none.
 const VERSION: u8 = 0xa0;
 
-/// An element of DER, and what follows on it.
+/// An element of DER, and the bytes after it.
 pub(super) struct Element<'a> {
     tag: u8,
     whole: &'a [u8],
@@ -13,7 +13,7 @@ pub(super) struct Element<'a> {
 }
 
 impl<'a> Element<'a> {
-    /// The first element; none where it is cut short.
+    /// The first element; none if truncated.
     pub(super) fn first(der: &'a [u8]) -> Option<Self> {
         let (tag, length) = (*der.first()?, usize::from(*der.get(1)?));
         // A length up to 127 is one byte. Otherwise that byte says how many bytes the length has.
@@ -34,7 +34,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// The `SubjectPublicKeyInfo` of a certificate; none where it is no certificate.
+/// The `SubjectPublicKeyInfo` of a certificate; none if this is no certificate.
 pub(super) fn public_key(certificate: &[u8]) -> Option<&[u8]> {
     let whole = Element::sequence(certificate).filter(|whole| whole.rest.is_empty())?;
     let mut field = Element::first(Element::sequence(whole.content)?.content)?;
@@ -48,9 +48,9 @@ pub(super) fn public_key(certificate: &[u8]) -> Option<&[u8]> {
     Some(field.whole)
 }
 
-/// How long the modulus of an RSA key is, in bytes; `key` is the bit string of a `SubjectPublicKeyInfo`.
+/// The length of an RSA key's modulus in bytes; `key` is the bit string of a `SubjectPublicKeyInfo`.
 pub(super) fn rsa_bytes(key: &[u8]) -> Option<usize> {
-    // The first byte counts the bits that the last one does not have.
+    // The first byte counts the unused bits of the last.
     let key = Element::sequence(Element::first(key)?.content.get(1..)?)?;
     let modulus = Element::first(key.content)?.content;
     Some(modulus.strip_prefix(&[0]).unwrap_or(modulus).len())

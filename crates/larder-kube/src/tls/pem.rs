@@ -12,26 +12,26 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 const END: &[u8] = b"\n-----END ";
 const DASHES: &[u8] = b"-----";
 
-/// Go takes bits after the last byte that are not zero.
+/// Go accepts non-zero bits after the last byte.
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&alphabet::STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-/// One block, without its lines of dashes.
+/// A block, without its dashed lines.
 pub(super) struct Block<'a> {
     pub(super) label: &'a [u8],
-    /// Whether lines such as `Proc-Type: 4,ENCRYPTED` stand before the data.
+    /// Whether headers such as `Proc-Type: 4,ENCRYPTED` precede the data.
     pub(super) has_headers: bool,
     pub(super) der: Zeroizing<Vec<u8>>,
 }
 
-/// The blocks of some text, in their order.
+/// The blocks of a text, in order.
 pub(super) fn blocks(text: &[u8]) -> impl Iterator<Item = Block<'_>> {
     let mut from = 0;
     std::iter::from_fn(move || {
         while let Some(found) = find(&text[from..], END) {
             let (start, end) = (from, from + found);
             from = end + END.len();
-            // The last one before the end: a block that is cut short is passed over.
+            // The last start before the end: a truncated block is skipped.
             let begin = rfind(&text[start..end], BEGIN).map(|begin| start + begin);
             let begin = begin.filter(|begin| *begin == 0 || text[begin - 1] == b'\n');
             let block = begin.and_then(|begin| block(&text[begin + BEGIN.len()..=end], &text[from..]));
@@ -43,7 +43,7 @@ pub(super) fn blocks(text: &[u8]) -> impl Iterator<Item = Block<'_>> {
     })
 }
 
-/// What stands from the label at its beginning to the line break before its end, and what stands after `-----END `.
+/// Parses the text from the label to the line break before the end, and the text after `-----END `.
 fn block<'a>(inside: &'a [u8], after: &[u8]) -> Option<Block<'a>> {
     let (first, mut body) = line(inside);
     let label = first.strip_suffix(DASHES)?;
@@ -62,7 +62,7 @@ fn block<'a>(inside: &'a [u8], after: &[u8]) -> Option<Block<'a>> {
     Some(Block { label, has_headers, der })
 }
 
-/// The first line without its break and the blanks at its end, and what follows on it.
+/// The first line without its break and trailing blanks, and the rest.
 fn line(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| *byte == b'\n');
     let (line, rest) = end.map_or((text, &[][..]), |end| (&text[..end], &text[end + 1..]));
