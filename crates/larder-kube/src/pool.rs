@@ -71,31 +71,31 @@ pub(crate) use dial::Dial;
 use dial::{Dialed, Http1Connector};
 pub(crate) use route::{AGENT, Route, Via};
 
-/// How long HTTP/1.1 is spoken before HTTP/2 is tried again.
+/// How long the pool uses HTTP/1.1 before it tries HTTP/2 again.
 const HTTP1_TIME: Duration = Duration::from_mins(10);
 
-/// The pauses after a connection that could not be opened.
+/// The backoff after a connection that could not be opened.
 const DIAL_INITIAL: Duration = Duration::from_millis(100);
 const DIAL_MAX: Duration = Duration::from_secs(1);
 
-/// How often a request is sent anew because the connection ended before it had been sent.
+/// The most attempts of a request whose connection closes before the request is sent.
 const ATTEMPTS: usize = 3;
 
 /// The body of a request.
 pub(crate) type Body = Full<Bytes>;
 
-/// Idle HTTP/1.1 connections that are kept to a server, and for how long.
+/// The most idle HTTP/1.1 connections, and their time limit.
 const IDLE_CONNECTIONS: usize = 4;
 const IDLE_TIME: Duration = Duration::from_secs(90);
 
-/// What all pools of a client share, those of before a change of its configuration too.
+/// Shared by all pools of a client, across changes of its configuration.
 #[derive(Clone)]
 pub(crate) struct Transport {
     pub(crate) counters: Arc<Counters>,
-    /// Cancelled when the client goes, which ends the connections' tasks.
+    /// Cancelled when the client is dropped; ends the connections' tasks.
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    /// How long the machine has slept, all in all.
+    /// How long the machine has slept in total.
     pub(crate) slept: watch::Sender<Duration>,
 }
 
@@ -130,14 +130,14 @@ struct Shared {
     http1_room: Http1Room,
     transport: Transport,
     state: Mutex<State>,
-    /// Rung whenever a request that found no room may find some.
+    /// Notified when a request that found no room should look again.
     changed: Notify,
 }
 
 /// Room for requests over HTTP/1.1, each of which takes a connection.
 struct Http1Room {
     all: Arc<Semaphore>,
-    /// Fewer than all, so that a read finds room beside watches.
+    /// Fewer than `all`, so that reads find room.
     watches: Arc<Semaphore>,
 }
 
@@ -148,7 +148,8 @@ impl Http1Room {
         Self { all: Arc::new(Semaphore::new(connections)), watches: Arc::new(Semaphore::new(watches)) }
     }
 
-    /// Room for a request. A read waits for it. A watch waits for reads at most, which end soon.
+    /// A place for a request. A read waits for a place; a watch fails if watches fill their share, and else waits for short
+    /// reads only.
     async fn place(&self, lasting: bool) -> Result<Http1Place, NoRoom> {
         let watch = if lasting {
             let permit = Arc::clone(&self.watches).try_acquire_owned();
@@ -160,13 +161,13 @@ impl Http1Room {
     }
 }
 
-/// The place of a request over HTTP/1.1, until this is dropped. (The semaphores are never closed.)
+/// The place of a request over HTTP/1.1, until dropped. (The semaphores are never closed.)
 struct Http1Place {
     _watch: Option<OwnedSemaphorePermit>,
     _connection: Option<OwnedSemaphorePermit>,
 }
 
-/// How far connections may be filled.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     /// Watches on a connection.
@@ -175,17 +176,17 @@ struct Limits {
 }
 
 struct State {
-    /// Those that new requests may use; at most [`Limits::connections`].
+    /// The connections for new requests; at most [`Limits::connections`].
     connections: Vec<Arc<Connection>>,
-    /// Whether one is being opened.
+    /// Whether a connection is being opened.
     dialing: bool,
-    /// How many attempts to open one have ended.
+    /// The number of finished attempts to open a connection.
     dialed: u64,
-    /// The last attempt, where it failed.
+    /// The last attempt, if it failed.
     failed: Option<Failed>,
-    /// The pauses after failures in a row.
+    /// The backoff of failed attempts.
     backoff: Backoff,
-    /// Since when the server is known to speak nothing newer than HTTP/1.1.
+    /// When the server was last found to speak only HTTP/1.1.
     http1_since: Option<Instant>,
 }
 
@@ -205,29 +206,29 @@ impl State {
 struct Failed {
     attempt: u64,
     error: DialError,
-    /// No other attempt is made before.
+    /// When the next attempt may start.
     until: Instant,
 }
 
-/// Where a request goes.
+/// The connection of a request.
 enum Leased {
     Http2(Lease),
     Http1,
     NoRoom,
 }
 
-/// What a request finds.
+/// The result of a look for room.
 enum Found {
     Room(Lease),
     Http1,
-    /// All connections that may be open are full of watches, and the request is one.
+    /// Watches fill all connections, and the request is a watch.
     NoRoom,
-    /// No room. Where a connection is being opened, the number of the attempt: whoever waits for it hears how it ends.
+    /// No room yet. If a connection is being opened, the attempt's number: all waiting requests share its result.
     Wait(Option<u64>),
 }
 
 impl State {
-    /// The fullest connection that has room, of those that are doubted or of the others.
+    /// The fullest connection with room, among the doubted or the others.
     fn best(&self, lasting: bool, limit: usize, doubted: bool) -> Option<&Arc<Connection>> {
         let such = self.connections.iter().filter(|c| c.is_doubted() == doubted && c.has_room(lasting, limit));
         such.max_by_key(|connection| connection.streams())
@@ -257,14 +258,14 @@ impl Pool {
         Self { shared: Arc::new(shared), http1 }
     }
 
-    /// Sends a request; answers with the head of the answer.
+    /// Sends a request and returns the head of the response.
     ///
     /// Cancel safe.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
         Arc::clone(&self.shared).send(self.http1.clone(), request).await
     }
 
-    /// Sees that the server can be connected to.
+    /// Checks that the server can be connected to.
     pub(crate) async fn reach(&self) -> Result<(), DialError> {
         match self.shared.lease(false).await? {
             Leased::Http2(_) | Leased::NoRoom => Ok(()),
@@ -272,21 +273,21 @@ impl Pool {
         }
     }
 
-    /// Ends its connections, and everything that is under way on them, with errors.
+    /// Closes all connections; requests in flight fail.
     pub(crate) fn close(&self) {
         self.shared.transport.stop.cancel();
         self.shared.changed.notify_waiters();
     }
 }
 
-/// The error of [`Pool::send`] for a watch where watches fill all connections that may be open.
+/// The error of a watch when watches fill all connections.
 #[derive(Debug, thiserror::Error)]
 #[error("watches fill all connections that the setting {setting} allows")]
 pub(crate) struct NoRoom {
     pub(crate) setting: &'static str,
 }
 
-/// Whether an error of [`Pool::send`] says that there was no connection to send on.
+/// Whether [`Pool::send`] failed for lack of a connection.
 pub(crate) fn is_unconnected(error: &BoxError) -> bool {
     error.is::<DialError>() || error.downcast_ref().is_some_and(legacy::Error::is_connect)
 }
@@ -324,12 +325,12 @@ impl Shared {
         }
     }
 
-    /// Room for a request. A read waits for it, a watch does not.
+    /// A place for a request. A read waits for room, a watch does not.
     async fn lease(self: &Arc<Self>, lasting: bool) -> Result<Leased, DialError> {
         let mut awaited = None;
         loop {
             let mut changed = pin!(self.changed.notified());
-            // Before the look, so that no change between the two is missed.
+            // Enabled before the look, so that no change in between is missed.
             changed.as_mut().enable();
             match self.find(lasting, awaited)? {
                 Found::Room(lease) => return Ok(Leased::Http2(lease)),
@@ -370,7 +371,7 @@ impl Shared {
             }
             return Ok(Found::Wait(Some(state.dialed)));
         }
-        // One that may be stuck is better than none.
+        // A connection that may be stuck is better than none.
         if let Some(connection) = state.best(lasting, limit, true) {
             return Ok(Found::Room(Lease::new(connection, self, lasting)));
         }
@@ -379,7 +380,7 @@ impl Shared {
 
     /// Opens a connection and drives it until it ends.
     async fn open(self: Arc<Self>, attempt: u64) {
-        // In a box, or its room would be kept for as long as the connection.
+        // Boxed: the future would otherwise keep this size for the connection's life.
         let dialed = Box::pin(self.dial.dial(&self.transport)).await;
         let counters = &self.transport.counters;
         let opened = {
@@ -420,7 +421,7 @@ impl Shared {
         self.changed.notify_waiters();
     }
 
-    /// Takes a connection out if it has no requests; under the lock it gets none meanwhile.
+    /// Removes a connection without requests. The lock keeps new requests out meanwhile.
     fn retire_idle(&self, idle: &Arc<Connection>) -> bool {
         let mut state = self.state.lock();
         let retired = idle.is_idle();
@@ -431,7 +432,7 @@ impl Shared {
     }
 }
 
-/// Takes a connection that has ended off the list.
+/// Removes a closed connection.
 struct Gone<'a> {
     shared: &'a Shared,
     connection: &'a Arc<Connection>,
@@ -449,13 +450,13 @@ fn is_watch(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|field| field == "watch=true"))
 }
 
-/// The body of an answer; it holds its request's place on the connection until it ends or is dropped.
+/// The body of a response; holds the request's place until its end or drop.
 pub(crate) struct Answer {
     body: Incoming,
     place: Option<Place>,
 }
 
-/// What a request takes of the connections, until this is dropped.
+/// The place of a request, until dropped.
 #[expect(dead_code, reason = "held to be dropped")]
 enum Place {
     Http2(Lease),
@@ -486,7 +487,7 @@ impl hyper::body::Body for Answer {
     }
 }
 
-/// Why a connection could not be opened; everybody who waited for it gets the same.
+/// The failure to open a connection, shared by all requests that waited.
 #[derive(Clone)]
 pub(crate) struct DialError(Arc<dyn Error + Send + Sync>);
 

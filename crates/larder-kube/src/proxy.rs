@@ -21,11 +21,11 @@ use hyper_util::client::proxy::matcher::Matcher;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// What the text of a proxy should have been.
+/// The expected form of a proxy.
 pub(crate) const EXPECTED: &str = "is not the URL of a proxy, as in http://HOST:PORT, https://HOST:PORT or \
                                    socks5://HOST:PORT, with USER:PASSWORD@ before HOST where it wants them";
 
-/// A proxy that leads to an API server. In messages it is its address, without user and password.
+/// A proxy to an API server. Messages show its address without user and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proxy {
     /// Scheme, host and port.
@@ -33,7 +33,7 @@ pub struct Proxy {
     credentials: Credentials,
 }
 
-/// What a proxy is shown.
+/// The credentials for a proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
     None,
@@ -44,7 +44,7 @@ pub(crate) enum Credentials {
 }
 
 impl Proxy {
-    /// A proxy of a URL with a scheme; none for what is not one.
+    /// Parses a URL with a scheme; none if invalid.
     pub(crate) fn parse(url: &str) -> Option<Self> {
         let (scheme, rest) = url.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();
@@ -56,7 +56,7 @@ impl Proxy {
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let (user, place) = match authority.rsplit_once('@') {
-            // The library takes the first @ for the end of the password, Go the last.
+            // The library ends the password at the first @, Go at the last.
             Some((user, place)) => (format!("{}@", user.replace('@', "%40")), place),
             None => (String::new(), authority),
         };
@@ -79,13 +79,13 @@ impl Proxy {
         &self.credentials
     }
 
-    /// Whether it speaks SOCKS5. To Go `socks5` and `socks5h` are one: the proxy looks the server's name up.
+    /// Whether the proxy speaks SOCKS5. As for Go, `socks5` and `socks5h` are one: the proxy resolves the server's name.
     pub(crate) fn is_socks(&self) -> bool {
         !matches!(self.address.scheme(), Some(scheme) if *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
     }
 }
 
-/// Host and port, with this port where there is none; none where they are not a host's and a port.
+/// Parses a host and port, with this default port; none if invalid.
 fn with_port(place: &str, port: u16) -> Option<Authority> {
     let given: Authority = place.parse().ok()?;
     let host = given.host();
@@ -96,7 +96,7 @@ fn with_port(place: &str, port: u16) -> Option<Authority> {
     if host.is_empty() { None } else { format!("{host}:{port}").parse().ok() }
 }
 
-/// A server's host and port, with the port of its scheme where it names none.
+/// A server's host and port, by default the port of its scheme.
 pub(crate) fn host_and_port(server: &Uri) -> Option<(&str, u16)> {
     let default = if server.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     server.host().map(|host| (host, server.port_u16().unwrap_or(default)))

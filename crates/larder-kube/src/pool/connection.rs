@@ -18,31 +18,31 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A connection without requests is closed after this.
+/// Close a connection that has had no requests for this long.
 const IDLE_TIME: Duration = Duration::from_secs(90);
 
-/// How often a connection is looked at for that.
+/// How often a connection checks for that.
 const IDLE_LOOK: Duration = Duration::from_secs(30);
 
-/// An answer that did not come for so long, over a connection that brought nothing else either, casts doubt on it.
+/// A request that is dropped without a response after this long, on a silent connection, makes the connection doubted.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Requests that a connection has at most where the server sets no limit. 100: what most servers allow.
+/// The most requests on a connection if the server sets no limit. 100: what most servers allow.
 const MOST: usize = 100;
 
-/// The sending end of a connection, and what is known of it.
+/// The sending half of a connection, with its counts.
 pub(super) struct Connection {
     sender: SendRequest<Body>,
     heard: Arc<Heard>,
-    /// How many requests the server allows side by side.
+    /// The server's limit of parallel requests.
     most: AtomicUsize,
-    /// Requests that have a place, and those of them that are watches. They grow under the pool's lock alone, so a look at
-    /// them under it can be relied upon; relaxed, since they order nothing else.
+    /// Requests on the connection, and the watches among them. Both grow only under the pool's lock, so a check under the lock
+    /// holds. Relaxed: they order nothing else.
     streams: AtomicUsize,
     lasting: AtomicUsize,
-    /// When the last request went, in milliseconds of [`Heard`].
+    /// When the last request ended, in milliseconds of [`Heard`].
     idle_since: AtomicU64,
-    /// When a request was last given up on in silence, in milliseconds of [`Heard`]; 0 for never.
+    /// When a request last timed out in silence, in milliseconds of [`Heard`]; 0 for never.
     doubted_at: AtomicU64,
 }
 
@@ -76,7 +76,7 @@ impl Connection {
         self.streams() < all && (!lasting || self.lasting.load(Ordering::Relaxed) < watches)
     }
 
-    /// Whether nothing has come since a request was given up on.
+    /// Whether the connection has been silent since a request timed out.
     pub(super) fn is_doubted(&self) -> bool {
         let doubted_at = self.doubted_at.load(Ordering::Relaxed);
         doubted_at != 0 && self.heard.at() <= doubted_at
@@ -93,14 +93,14 @@ impl Connection {
 pub(super) struct Lease {
     connection: Arc<Connection>,
     pool: Arc<Shared>,
-    /// When it was sent, in milliseconds of [`Heard`].
+    /// When the request was sent, in milliseconds of [`Heard`].
     asked_at: u64,
     lasting: bool,
     answered: bool,
 }
 
 impl Lease {
-    /// To be called under the pool's lock.
+    /// Call under the pool's lock.
     pub(super) fn new(connection: &Arc<Connection>, pool: &Arc<Shared>, lasting: bool) -> Self {
         connection.streams.fetch_add(1, Ordering::Relaxed);
         if lasting {
@@ -147,14 +147,14 @@ impl Drop for Lease {
     }
 }
 
-/// The receiving end of a connection.
+/// The receiving half of a connection.
 pub(super) type Wire = http2::Connection<TokioIo<Listened>, Body, Tasks>;
 
-/// What keeps a connection going.
+/// Drives a connection.
 pub(super) struct Driver(pub(super) Wire);
 
 impl Driver {
-    /// Drives a connection until it ends, or until `retire` has taken it out for having no requests.
+    /// Drives a connection until it closes, or until `retire` has removed it as idle.
     pub(super) async fn drive(
         mut self,
         connection: &Connection,
@@ -182,17 +182,17 @@ impl Driver {
     }
 }
 
-/// The server's limit of requests side by side; 0 until it has told it.
+/// The server's limit of parallel requests; 0 until the server sends it.
 pub(super) fn most(wire: &Wire) -> usize {
     wire.current_max_send_streams().min(MOST)
 }
 
-/// When something last came over a connection.
+/// When a connection last received data.
 pub(super) struct Heard {
     begun: Instant,
-    /// Milliseconds since `begun`, from 1. Relaxed: it is compared with times alone.
+    /// Milliseconds since `begun`, from 1. Relaxed: only compared with other times.
     at: AtomicU64,
-    /// Rung when what had come has been taken in.
+    /// Notified when the received data has been processed.
     pub(super) taken_in: Notify,
 }
 
@@ -210,27 +210,27 @@ impl Heard {
     }
 }
 
-/// The signs of life of a connection, for whoever is answered over it.
+/// A connection's signs of life, for the receiver of a response.
 #[derive(Clone)]
 pub(crate) struct Liveness(Arc<Heard>);
 
 impl Liveness {
-    /// When it was last heard, since it began.
+    /// When the connection last received data, since its start.
     pub(crate) fn heard(&self) -> Duration {
         Duration::from_millis(self.0.at())
     }
 
-    /// How long it has been silent.
+    /// How long the connection has been silent.
     pub(crate) fn silence(&self) -> Duration {
         Duration::from_millis(self.0.now().saturating_sub(self.0.at()))
     }
 }
 
-/// A socket that notes when something comes.
+/// A stream that notes when data arrives.
 pub(super) struct Listened {
     socket: Box<dyn Socket>,
     heard: Arc<Heard>,
-    /// Something has come since the reader last had to wait.
+    /// Data has arrived since the reader last waited.
     fresh: bool,
 }
 
@@ -254,7 +254,7 @@ impl AsyncRead for Listened {
                 self.fresh = true;
                 self.heard.at.store(self.heard.now(), Ordering::Relaxed);
             }
-            // Its reader comes back for more when it has taken in the last.
+            // The reader waits again once it has processed the data.
             Poll::Pending if self.fresh => {
                 self.fresh = false;
                 self.heard.taken_in.notify_one();

@@ -20,12 +20,12 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::Service;
 
-/// The windows for what a server sends ahead, of a request and of a connection. They bound the memory that answers which
-/// nobody has read yet can take: 256 KiB is an object in most cases, 4 MiB some that come at once.
+/// The receive windows of a request and of a connection, which bound the memory of unread responses: 256 KiB holds most
+/// objects, 4 MiB some at once.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
-/// How to reach a server.
+/// Opens connections to one server.
 pub(crate) struct Dial {
     route: Route,
     tls: Option<Tls>,
@@ -35,24 +35,23 @@ pub(crate) struct Dial {
     ping_timeout: Duration,
 }
 
-/// How TLS is spoken with a server, which has a certificate for that name.
+/// TLS to a server, whose certificate must have this name.
 struct Tls {
     name: ServerName<'static>,
     /// Lets the server choose between HTTP/2 and HTTP/1.1.
     either: TlsConnector,
-    /// Leaves it HTTP/1.1.
+    /// Offers HTTP/1.1 only.
     http1: TlsConnector,
 }
 
-/// What a server was found to speak.
+/// The protocol of a new connection.
 pub(super) enum Dialed {
     Http2(Arc<Connection>, Box<Driver>),
     Http1,
 }
 
 impl Dial {
-    /// `tls` without protocols in it, which are set here, and the name that the server's certificate must have. Without it
-    /// HTTP/1.1 is spoken.
+    /// Sets the ALPN protocols of `tls`, which comes with the name that the certificate must have. Without `tls`, HTTP/1.1.
     pub(crate) fn new(
         route: Route,
         tls: Option<(rustls::ClientConfig, ServerName<'static>)>,
@@ -80,7 +79,7 @@ impl Dial {
         self.in_time(self.try_dial(transport)).await
     }
 
-    /// A stream on which HTTP/1.1 is spoken.
+    /// Opens a stream for HTTP/1.1.
     pub(super) async fn dial_http1(&self) -> Result<Stream, DialError> {
         self.in_time(async {
             let stream = self.route.open(&self.uri).await.map_err(DialError::new)?;
@@ -116,7 +115,7 @@ impl Dial {
             .keep_alive_interval(self.ping_interval)
             .keep_alive_timeout(self.ping_timeout)
             .keep_alive_while_idle(true)
-            // Until the server has told its limit nothing is sent.
+            // Send nothing before the server's limit is known.
             .initial_max_send_streams(0);
         let (sender, mut wire) = builder.handshake(io).await.map_err(DialError::new)?;
         loop {
@@ -140,7 +139,7 @@ fn untrusted(error: io::Error) -> DialError {
     DialError::new(in_words(error))
 }
 
-/// Runs what HTTP/2 wants to have run, until the client goes.
+/// Spawns hyper's HTTP/2 tasks, which end with the client.
 #[derive(Clone)]
 pub(super) struct Tasks(Transport);
 
@@ -173,7 +172,7 @@ impl Service<Uri> for Http1Connector {
         Poll::Ready(Ok(()))
     }
 
-    /// A pool knows one server, so the address is the one that it was made for.
+    /// Ignores the address: the pool has one server.
     fn call(&mut self, _: Uri) -> Self::Future {
         let (dial, closed) = (Arc::clone(&self.dial), self.closed.clone());
         Box::pin(async move {
@@ -183,7 +182,7 @@ impl Service<Uri> for Http1Connector {
     }
 }
 
-/// A stream of that pool. It fails when the pool is closed.
+/// A stream of the HTTP/1.1 pool. Fails when the pool is closed.
 pub(super) struct Http1Stream {
     stream: Stream,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,

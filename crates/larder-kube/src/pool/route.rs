@@ -22,31 +22,31 @@ use std::time::Duration;
 use tokio_rustls::TlsConnector;
 use tower::{BoxError, Service, service_fn};
 
-/// How larder calls itself.
+/// larder's `User-Agent`.
 pub(crate) const AGENT: &str = concat!("larder/", env!("CARGO_PKG_VERSION"));
 
-/// The most that a proxy's answer is read of.
+/// The largest part of a proxy's response that is read.
 const ANSWER: usize = 16 << 10;
 
 /// A stream to a server.
 pub(super) type Stream = Box<dyn ByteStream>;
 
-/// How streams to a server are opened.
+/// Opens streams to a server.
 pub(crate) struct Route {
     connector: Arc<dyn Connector>,
     via: Option<Via>,
 }
 
-/// A proxy, and how to reach it.
+/// A proxy and the way to it.
 pub(crate) struct Via {
     pub(crate) proxy: Proxy,
-    /// For a proxy that speaks TLS, with whom the server's clients trust.
+    /// TLS to the proxy, with the server's authorities.
     pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The longest that a tunnel may take to open.
+    /// The time limit of opening a tunnel.
     pub(crate) timeout: Duration,
 }
 
-/// Why there is no tunnel. The proxy's address stands beside the server's in the message around it.
+/// The failure of a tunnel. The surrounding message names the proxy and the server.
 #[derive(Debug, thiserror::Error)]
 enum NoTunnel {
     #[error("the proxy cannot be reached")]
@@ -123,7 +123,7 @@ async fn connect(stream: Stream, server: Authority, credentials: &Credentials) -
         }
     };
     let handed_over = async move { Ok(connection.without_shutdown().await?) };
-    // A server says nothing before its client, so nothing of it has been read with the answer.
+    // A TLS or HTTP server does not speak first, so the response's buffer holds none of its bytes.
     let ((), parts) = tokio::try_join!(answered, handed_over)?;
     Ok(parts.io.into_inner())
 }

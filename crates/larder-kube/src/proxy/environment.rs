@@ -7,16 +7,16 @@ use ipnet::IpNet;
 use secrecy::{ExposeSecret, SecretString};
 use std::net::IpAddr;
 
-/// The proxies that an environment names: `HTTPS_PROXY` for servers with TLS, `HTTP_PROXY` for others, and `NO_PROXY` for
-/// those that are reached without; each in small letters where the other is not set. The default names none.
+/// The proxies of an environment: `HTTPS_PROXY` for servers with TLS, `HTTP_PROXY` for others, and `NO_PROXY` for servers
+/// reached directly. A lower-case variable counts if the upper-case one is unset. The default names no proxy.
 ///
 /// The rules are those of Go's `net/http` (`ProxyFromEnvironment`, in `golang.org/x/net/http/httpproxy`), which the kubelet
 /// follows:
 ///
-/// - A proxy is a URL, or `HOST:PORT` for one that speaks HTTP.
-/// - `localhost` and the addresses of loopback are never proxied.
-/// - `NO_PROXY` has entries between commas: `*` for all; an address, or a network such as `10.0.0.0/8`; a domain with all
-///   that is below it; `.DOMAIN` or `*.DOMAIN` for what is below it alone. All but networks may end in `:PORT`.
+/// - A proxy is a URL, or the `HOST:PORT` of an HTTP proxy.
+/// - `localhost` and loopback addresses are never proxied.
+/// - `NO_PROXY` has entries between commas: `*` for all; an address, or a network such as `10.0.0.0/8`; a domain with its
+///   subdomains; `.DOMAIN` or `*.DOMAIN` for the subdomains only. All but networks may end in `:PORT`.
 ///
 /// ```
 /// use larder_kube::ProxyEnvironment;
@@ -39,14 +39,14 @@ pub struct ProxyEnvironment {
     direct: Direct,
 }
 
-/// A variable that is set. Its value may have a password.
+/// A set variable. Its value may contain a password.
 #[derive(Clone, Debug)]
 struct Variable {
     name: &'static str,
     value: SecretString,
 }
 
-/// Which servers are reached without a proxy.
+/// The servers reached without a proxy.
 #[derive(Clone, Debug)]
 enum Direct {
     All,
@@ -63,17 +63,17 @@ struct Rule {
 enum Hosts {
     Network(IpNet),
     Address(IpAddr),
-    /// A domain with the dot before it; whether it is meant itself, or only what is below it.
+    /// A domain with a leading dot, and whether the domain itself matches, or only its subdomains.
     Domain(String, bool),
 }
 
 impl ProxyEnvironment {
-    /// What this process's environment says now.
+    /// The current environment of this process.
     pub fn of_process() -> Self {
         Self::from_vars(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// What these variables say. One that is empty counts as one that is not set.
+    /// Reads these variables. An empty one counts as unset.
     pub fn from_vars(value: impl Fn(&str) -> Option<String>) -> Self {
         let first = |names: [&'static str; 2]| {
             let set = names.into_iter().filter_map(|name| Some((name, value(name).filter(|value| !value.is_empty())?)));
@@ -87,12 +87,12 @@ impl ProxyEnvironment {
         }
     }
 
-    /// The proxy for a server; none where it is reached without.
+    /// The proxy for a server; none to connect directly.
     ///
     /// # Errors
     ///
-    /// [`KubeError::Config`] with the variable's name where it names a proxy for this server that cannot be one. Go's
-    /// programs go without it then, which is not what whoever set it wanted.
+    /// [`KubeError::Config`] with the variable's name if the proxy for this server is invalid. Go's programs would connect
+    /// directly, against the intent of the variable.
     pub fn proxy_for(&self, server: &Uri) -> Result<Option<Proxy>, KubeError> {
         let variable = match server.scheme_str() {
             Some("https") => &self.https,
@@ -143,7 +143,7 @@ impl Direct {
 }
 
 impl Rule {
-    /// A rule of an entry in small letters; none for one that means nothing.
+    /// Parses a lower-case entry; none if invalid.
     fn parse(entry: &str) -> Option<Self> {
         if let Ok(network) = entry.parse() {
             return Some(Self { hosts: Hosts::Network(network), port: None });
