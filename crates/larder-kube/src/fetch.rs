@@ -9,24 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The first pause before a 403 is asked again, and the longest.
+/// The backoff of a 403 that may be too early.
 const DOUBT_INITIAL: Duration = Duration::from_millis(100);
 const DOUBT_MAX: Duration = Duration::from_secs(1);
 
-/// Reads of Secrets, or of ConfigMaps, from [`KubeClient::fetcher`].
+/// Reads Secrets or ConfigMaps; made by [`KubeClient::fetcher`].
 ///
 /// # Guarantees
 ///
-/// - *One attempt* for a fetch, with the deadline [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline): who
-///   retries, and when, is the store's policy. One exception: a 403 to a consistent read of an object in whose namespace a
-///   pod has just arrived, or while the server was just away, is asked again, in growing pauses from 100 ms to 1 s, until
-///   the grace or the deadline is over. The Node authorizer learns of a pod a moment after its node does, and of all pods a
-///   moment after its own start.
-/// - *What was asked for*: an answer of another kind, name or namespace is an error, and so is one that breaks off.
+/// - *One attempt* for a fetch, within [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline); further retries are
+///   the store's. One exception: a consistent read retries a 403 if a pod has just arrived in the object's namespace or the
+///   server was just unavailable, with a backoff from 100 ms to 1 s, until the grace or the deadline is over. The Node
+///   authorizer learns of a pod a moment later than the node, and of all pods a moment after its own start.
+/// - *The requested object*: a response of another kind, name or namespace is an error, and so is a truncated one.
 ///
 /// # Cancel safety
 ///
-/// A dropped fetch ends its request.
+/// Dropping a fetch cancels its request.
 #[derive(Clone, Debug)]
 pub struct KubeFetch {
     client: KubeClient,
@@ -38,7 +37,7 @@ impl KubeFetch {
         Self { client, kind }
     }
 
-    /// The kind that it reads.
+    /// The kind of the objects.
     pub fn kind(&self) -> ObjectKind {
         self.kind
     }

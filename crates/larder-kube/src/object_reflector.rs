@@ -42,16 +42,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A list of which only the metadata are wanted; a server that cannot do that gives the whole objects.
+/// Asks for metadata only; a server that cannot do that sends the whole objects.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/// Many reflectors that end at once leave one after another, this far apart, but all within the longest time.
+/// The interval between the closing watches of reflectors that stop together, and the longest total time.
 const TEARDOWN_STEP: Duration = Duration::from_millis(10);
 const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 
-/// Reflectors of Secrets, or of ConfigMaps, from [`KubeClient::reflector`]. Clones share everything.
+/// Starts reflectors of Secrets or ConfigMaps; made by [`KubeClient::reflector`]. Clones share the tasks.
 ///
-/// The last clone that is dropped ends all tasks; [`stop`](Self::stop) ends them and waits until they have ended.
+/// Dropping the last clone ends all tasks; [`stop`](Self::stop) ends them and waits for their end.
 ///
 /// ```no_run
 /// # let _ = async {
@@ -75,7 +75,7 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone)]
 pub struct KubeReflectors {
-    /// Dropped with the last clone, which ends the tasks; these have what is in it alone.
+    /// Dropping the last clone drops this, which ends the tasks. The tasks hold only the fields of this, not this.
     owner: Arc<Owner>,
 }
 
@@ -96,12 +96,12 @@ struct Tasks {
     runtime: Handle,
     tracker: TaskTracker,
     stop: CancellationToken,
-    /// Reflectors that have been dropped and whose watches are not closed yet. Relaxed: it only spreads them in time.
+    /// Dropped reflectors whose watches are still open. Relaxed: the number only spreads the closing.
     leaving: AtomicU32,
     jitter: Jitter,
 }
 
-/// A list-watch that runs until this is dropped.
+/// Runs a list-watch until dropped.
 #[derive(Debug)]
 pub struct KubeReflector {
     _running: oneshot::Sender<()>,
@@ -130,12 +130,12 @@ impl KubeClient {
 }
 
 impl KubeReflectors {
-    /// The kind that it reflects.
+    /// The kind of the objects.
     pub fn kind(&self) -> ObjectKind {
         self.owner.kind
     }
 
-    /// Ends all its reflectors and waits until their tasks have ended. What is started afterwards ends at once.
+    /// Ends all reflectors and waits until their tasks have ended. A reflector that starts later ends at once.
     ///
     /// Cancel safe.
     pub async fn stop(&self) {
@@ -158,12 +158,12 @@ impl KubeReflectors {
 
 impl Tasks {
     fn spawn(&self, future: impl Future + Send + 'static) {
-        // An async block around it would have room for it twice.
+        // An async block would store the future twice.
         self.tracker.spawn_on(future.map(drop), &self.runtime);
     }
 
     /// Runs a list-watch until its reflector is dropped, or all are stopped.
-    // Not an `async fn`, which has room for its arguments twice: there are as many of these as objects.
+    // Not an `async fn`, which would store its arguments twice: each object has such a task.
     #[allow(clippy::manual_async_fn, reason = "see above")]
     fn run(
         self: Arc<Self>,
@@ -173,7 +173,7 @@ impl Tasks {
         async move {
             let client = list_watch.shared.client.clone();
             let _running = client.counters().reflector();
-            // Whether there is a watch whose end is to be spread in time; anything else ends at once.
+            // Only an open watch is worth spreading.
             let is_open = AtomicBool::new(false);
             let mut running = pin!(list_watch.run(&is_open));
             tokio::select! {
@@ -188,7 +188,7 @@ impl Tasks {
         }
     }
 
-    /// Waits as long as a reflector that has ended keeps its watch.
+    /// Waits before a dropped reflector closes its watch.
     async fn leave(&self) {
         let leaving = self.leaving.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let longest = TEARDOWN_STEP.saturating_mul(leaving).min(TEARDOWN_MAX);
@@ -198,7 +198,7 @@ impl Tasks {
     }
 }
 
-/// Where a reflector tells what it learns.
+/// The receiver of a reflector's events.
 #[derive(Clone)]
 enum ObjectSink {
     Object(ReflectorSink<KubeObject, KubeError>),
@@ -297,7 +297,7 @@ impl Reflectors for KubeReflectors {
 }
 
 impl NamespaceReflectors for KubeReflectors {
-    /// Whether larder's identity may list and watch all objects of the kind there.
+    /// Whether larder may list and watch all objects of the kind in the namespace.
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         let (client, kind, namespace) = (self.owner.shared.client.clone(), self.kind(), namespace.to_owned());
         async move {

@@ -7,7 +7,7 @@ use larder_clock::Jitter;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Settings of a [`KubeClient`](crate::KubeClient) and of all that reads through it.
+/// Settings of a [`KubeClient`](crate::KubeClient) and of everything made from it.
 ///
 /// ```
 /// use larder_kube::KubeOptions;
@@ -19,69 +19,65 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KubeOptions {
-    /// What opens the streams to servers and proxies. None for TCP; a test can have a server in its own process.
+    /// Opens the streams to servers and proxies. None for TCP; a test can connect to a server in its own process.
     pub connector: Option<Arc<dyn Connector>>,
-    /// The proxies that lead to servers whose kubeconfig names none. None; a program that is to heed its own environment, as
-    /// Go's do, takes [`ProxyEnvironment::of_process`].
+    /// The proxies of servers whose kubeconfig names none. Default: none; pass [`ProxyEnvironment::of_process`] to respect the
+    /// environment, as Go's programs do.
     pub proxies: ProxyEnvironment,
-    /// The longest that a connection may take, with the tunnel through a proxy and the TLS handshake. 10 s: a server that is there answers in far less.
+    /// The time limit of a new connection, with the proxy's tunnel and the TLS handshake. 10 s: a live server needs far less.
     pub connect_timeout: Duration,
-    /// The longest that a credential plugin may run before it is killed. 30 s: one asks its own server, which may be slow.
+    /// The time limit of a credential plugin, which is killed then. 30 s: a plugin may ask a slow server.
     pub plugin_deadline: Duration,
-    /// The longest that data may go unacknowledged, or an idle connection's probes unanswered, before the kernel gives
-    /// the connection up; and the longest that an HTTP/2 connection may bring nothing, PINGs not answered. 30 s, about what
-    /// the kubelet's health checks of its connections take.
+    /// Close a connection whose data or probes are unacknowledged for this long, and an HTTP/2 connection that receives nothing
+    /// for this long, PING replies included. 30 s, about as the kubelet's health checks.
     pub dead_link_timeout: Duration,
-    /// After how long in which an HTTP/2 connection has brought nothing it is asked for a sign of life (PING). 5 s: what a
-    /// quiet watch has brought is then confirmed at least every 10 s. It must be at least a millisecond, and shorter
-    /// than `dead_link_timeout`, in whose rest the answer must come.
+    /// Send a PING on an HTTP/2 connection that has been silent for this long. 5 s: a quiet watch is then confirmed at least
+    /// every 10 s. At least a millisecond, and shorter than `dead_link_timeout`, within which the reply must come.
     pub ping_interval: Duration,
-    /// The longest that a read of one Secret or ConfigMap may take. 10 s: longer than a server takes under load, short
-    /// enough that a pod's start gets an answer.
+    /// The time limit of a read of one Secret or ConfigMap. 10 s: enough for a loaded server, and short enough for a pod's
+    /// start.
     pub fetch_deadline: Duration,
-    /// The longest that one page of a list may take. 60 s, as an API server allows itself.
+    /// The time limit of a page of a list. 60 s, the API server's own limit.
     pub list_deadline: Duration,
-    /// The longest that a server may take to begin a watch. 30 s, of which it may spend some in its queue.
+    /// The time limit of the start of a watch. 30 s, because the server may queue the request.
     pub watch_deadline: Duration,
-    /// How long a watch is asked to last at least; each asks for a random time between this and twice this, so that many
-    /// nodes do not come back at once. 30 min: a server ends it sooner if it wants to.
+    /// The shortest time for which larder asks the server to keep a watch; each watch asks for a random time up to twice this,
+    /// so that nodes do not reconnect together. 30 min; the server may close earlier.
     pub watch_timeout: Duration,
-    /// The longest that a watch may say nothing before it is begun anew where it stood. 150 s: an API server sends a
-    /// bookmark about once a minute, so two have been missed by then.
+    /// Restart a watch that has been silent for this long. 150 s: an API server sends a bookmark about once a minute, so two
+    /// are missing.
     pub idle_timeout: Duration,
-    /// The first pause after a failure of a list or watch; doubled at each further one, and cut by up to half at random.
+    /// The pause after the first failure of a list or watch; it doubles with each failure, less a random part of up to half.
     /// 500 ms.
     pub backoff_initial: Duration,
-    /// The longest pause between attempts of a list or watch. 30 s. While the server cannot be reached at all, pods and node
-    /// are tried at least every 5 s, and the first success of any request ends the pauses of all, so that after an outage
-    /// everything is fresh within some seconds. So it is after a 5xx, 401, 429 or 3xx, but no pause ends before the time that
-    /// a `Retry-After` asks for, and what goes on failing while others succeed is left alone for longer and longer.
+    /// The longest pause between attempts of a list or watch. 30 s. While the server is unreachable, pods and node are tried at
+    /// least every 5 s. After an outage (unreachable, 5xx, 401, 429 or 3xx) the first success of any request ends the pauses of
+    /// all, but not before a `Retry-After`. A request that keeps failing while others succeed backs off further.
     pub backoff_max: Duration,
-    /// The longest pause that a server can ask for with `Retry-After`. 2 min: a mistaken header does not blind a node.
+    /// The longest `Retry-After` that larder respects. 2 min: a wrong header must not blind a node.
     pub retry_after_max: Duration,
-    /// For how long after a pod's arrival a 403 for an object of its namespace is asked again instead of believed, since
-    /// the Node authorizer learns of a pod a moment later than its node does. 10 s; zero believes at once.
+    /// How long after a pod's arrival a 403 for an object of its namespace is retried, because the Node authorizer learns of
+    /// the pod later than the node. 10 s; zero never retries.
     pub forbidden_grace: Duration,
-    /// How many objects a page of a list has at most. 250: a node's pods in one page, and a bound on memory for a huge one.
+    /// The most objects of a page. 250: a node's pods fit one page, and memory is bounded.
     pub page_size: u32,
-    /// How many watches share an HTTP/2 connection at most, nine tenths of what the server allows being the other limit.
-    /// 90: API servers allow 100 requests, and reads need room beside watches.
+    /// The most watches on an HTTP/2 connection; nine tenths of the server's limit if that is lower. 90: API servers allow 100
+    /// requests, and reads need room.
     pub streams_per_connection: u32,
-    /// How many HTTP/2 connections are open at most. Objects whose watches do not fit are listed again and again instead. 128: 11,520 watches, many
-    /// times what a full node refers to, and few enough that a mistake cannot use up a server's sockets.
+    /// The most open HTTP/2 connections. Objects whose watches do not fit are polled. 128: 11,520 watches, many times a full
+    /// node's, without using up a server's sockets.
     pub max_connections: u32,
-    /// How many requests are in flight at most over HTTP/1.1, where each takes a connection. Further reads wait. Watches
-    /// take at most nine tenths, so that reads find room; objects whose watches do not fit are listed again and again instead. 512: half of the files that a process may have open by default.
+    /// The most requests in flight over HTTP/1.1, each on its own connection; further reads wait. Watches take at most nine
+    /// tenths; objects whose watches do not fit are polled. 512: half of the default limit of open files.
     pub http1_connections: u32,
-    /// How many lists and beginnings of watches of single objects are under way at most. 16: a node that starts with
-    /// hundreds of objects has them within a second, and a server that restarts is not overrun by each of its nodes.
+    /// The most lists and watches of single objects that start at a time. 16: hundreds of objects are read within a second, and
+    /// a restarted server is not overrun by all its nodes.
     pub starts_in_flight: u32,
-    /// Where pauses and the lengths of watches take their random parts from. The default is random; a simulation passes one
-    /// from a seed.
+    /// The random part of pauses and watch lengths. Random by default; a simulation passes a seed.
     pub jitter: Jitter,
-    /// The largest object that is taken, in bytes of JSON. 8 MiB: etcd stores 1.5 MiB, and JSON can be several times that.
+    /// The largest object, in bytes of JSON. 8 MiB: etcd stores 1.5 MiB, and JSON can be several times that.
     pub max_object_bytes: usize,
-    /// The largest page of a list that is taken, in bytes. 64 MiB: a page of pods at 256 KiB each.
+    /// The largest page of a list, in bytes. 64 MiB: a page of pods at 256 KiB each.
     pub max_page_bytes: usize,
 }
 
@@ -123,7 +119,7 @@ impl KubeOptions {
     ///
     /// # Errors
     ///
-    /// [`KubeError::InvalidOption`] with the first field that makes no sense.
+    /// [`KubeError::InvalidOption`] with the first invalid field.
     pub fn validate(&self) -> Result<(), KubeError> {
         let refuse =
             |field, problem: &str, other| Err(KubeError::InvalidOption { field, problem: problem.to_owned(), other });

@@ -36,7 +36,7 @@ pub type PodSource = Reflector<Pod>;
 /// The node's own object.
 pub type NodeSource = Reflector<Node>;
 
-/// Follows pods or a node; what it knows is read through its [`reader`](Self::reader).
+/// Keeps pods or a node up to date for its [`reader`](Self::reader).
 pub struct Reflector<T: Held> {
     list_watch: ListWatch<SourceSink<T>>,
     reader: SourceReader<T>,
@@ -72,12 +72,12 @@ impl<T: Held> Reflector<T> {
         Ok(Self { list_watch, reader })
     }
 
-    /// What is known, for as many readers as wanted.
+    /// A reader of the known objects; any number may exist.
     pub fn reader(&self) -> SourceReader<T> {
         self.reader.clone()
     }
 
-    /// Follows until it is cancelled. Failures are retried for ever; the reader's status has the last one.
+    /// Runs until cancelled. Retries failures for ever; the reader's status shows the last one.
     pub async fn run(mut self, cancelled: CancellationToken) {
         let shared = Arc::clone(&self.list_watch.shared);
         let is_open = AtomicBool::new(false);
@@ -109,7 +109,7 @@ impl<T: Held> Clone for SourceSink<T> {
 }
 
 impl<T: Held> SourceSink<T> {
-    /// The server is there again. It may have started anew: its authorizer has yet to learn of all pods.
+    /// The server is back, perhaps restarted: its authorizer has yet to learn of all pods.
     fn server_is_back(&self) {
         if T::KIND == Kind::Pod {
             for pod in self.reader.list() {

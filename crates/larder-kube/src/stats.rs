@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a [`KubeClient`](crate::KubeClient) and everything made from it has open and has counted since it was made.
+/// The gauges and counters of a [`KubeClient`](crate::KubeClient) and everything made from it.
 ///
 /// ```
 /// let client = larder_kube::KubeClient::without_credentials("http://example", Default::default())?;
@@ -13,45 +13,45 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KubeStats {
-    /// HTTP/2 connections that are open. Those of HTTP/1.1, of which each watch has one, are not counted.
+    /// Open HTTP/2 connections. HTTP/1.1 connections, one for each watch, are not counted.
     pub connections_open: u64,
-    /// HTTP/2 connections that were opened.
+    /// HTTP/2 connections opened.
     pub connections_opened: u64,
     /// Connections that could not be opened.
     pub connections_failed: u64,
-    /// Connections that were given up because a PING was not answered.
+    /// Connections closed after an unanswered PING.
     pub pings_lost: u64,
-    /// Requests that have a place on an HTTP/2 connection, watches included.
+    /// Requests in flight on HTTP/2 connections, watches included.
     pub streams_open: u64,
-    /// Watches that are open, on whatever connection.
+    /// Open watches on all connections.
     pub watches_open: u64,
-    /// Watches that were begun, resumed ones and streaming lists included.
+    /// Watches started, resumed ones and streaming lists included.
     pub watches_begun: u64,
-    /// Reflectors of objects and namespaces that run.
+    /// Running reflectors of objects and namespaces.
     pub reflectors: u64,
-    /// Lists that came as the beginning of a watch.
+    /// Streaming lists, as the start of a watch.
     pub streaming_lists: u64,
-    /// Lists that were requests of their own, pages not counted.
+    /// Lists in requests of their own; pages are not counted.
     pub lists: u64,
     /// Streaming lists that the server refused.
     pub streaming_refused: u64,
-    /// Lists made again because the version to go on from was too old (410).
+    /// New lists after an expired version (410).
     pub relists_expired: u64,
-    /// Lists made again because versions went back, as after a restore of etcd.
+    /// New lists after versions went back, as after a restore of etcd.
     pub relists_went_back: u64,
-    /// Lists made again because something could not be read.
+    /// New lists after an unreadable event or object.
     pub relists_unreadable: u64,
-    /// Lists made again because a watch said nothing for too long.
+    /// New lists after a watch was silent for too long.
     pub relists_silent: u64,
-    /// Lists made again because a watch kept failing at its version.
+    /// New lists after a watch kept failing at its version.
     pub relists_failing: u64,
     /// Lists and watches that failed.
     pub failures: u64,
-    /// Times that the configuration and its files were read.
+    /// Reads of the configuration and its files.
     pub configuration_reads: u64,
-    /// Times that they, or a plugin's credentials, had changed and took effect.
+    /// Changes of the configuration or the plugin's credentials that took effect.
     pub configuration_changes: u64,
-    /// Times that they could not be read or used, or that the plugin failed.
+    /// Failures to read or use the configuration, or of the plugin.
     pub configuration_failures: u64,
     /// Runs of the credential plugin.
     pub plugin_runs: u64,
@@ -59,7 +59,7 @@ pub struct KubeStats {
 
 macro_rules! counters {
     ($($field:ident),* $(,)?) => {
-        /// The counters behind [`KubeStats`]. Relaxed throughout: each stands for itself.
+        /// The counters behind [`KubeStats`]. Relaxed: each is independent.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $($field: AtomicU64,)*
@@ -139,7 +139,7 @@ impl Counters {
         sub(&self.watches_open);
     }
 
-    /// Counts a reflector for as long as the answer lives.
+    /// Counts a reflector until the guard is dropped.
     pub(crate) fn reflector(&self) -> impl Sized {
         add(&self.reflectors);
         Counted(&self.reflectors)
@@ -198,7 +198,7 @@ impl Counters {
     }
 }
 
-/// A gauge that is one less when this goes.
+/// Decrements a gauge when dropped.
 struct Counted<'a>(&'a AtomicU64);
 
 impl Drop for Counted<'_> {
