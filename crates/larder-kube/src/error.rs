@@ -434,7 +434,7 @@ mod tests {
     use super::in_short;
 
     #[test]
-    fn a_connection_that_was_cut_off_is_told_in_short() {
+    fn a_cut_connection_is_reported_briefly() {
         let tls = "peer closed connection without sending TLS close_notify: https://docs.rs/rustls/x/index.html#unexpected-eof";
         assert_eq!(in_short(tls), "the server cut the connection off");
         assert_eq!(

@@ -118,7 +118,7 @@ fn fields_in_another_case_are_unknown_and_the_last_of_two_counts() {
 }
 
 #[test]
-fn what_clientcmd_refuses_is_refused_with_the_field_and_the_remedy() {
+fn errors_of_clientcmd_name_the_field_and_the_remedy() {
     const EXEC: &str = "apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: c";
     let exec = |fields: &str| format!("exec: {{{fields}}}");
     let cluster = "server: 'https://k'";

@@ -166,7 +166,7 @@ fn a_certificate_of_version_1_that_does_not_belong_to_its_key_is_refused() {
 }
 
 #[test]
-fn client_certificates_and_keys_that_cannot_be_used_are_told_with_their_files_and_the_remedy() {
+fn unusable_client_certificates_and_keys_are_named_with_the_remedy() {
     let key = KeyPair::generate().unwrap();
     let certificate = params().self_signed(&key).unwrap().pem();
     let other = KeyPair::generate().unwrap().serialize_pem();
@@ -186,7 +186,7 @@ fn client_certificates_and_keys_that_cannot_be_used_are_told_with_their_files_an
 }
 
 #[test]
-fn authorities_that_cannot_verify_anything_are_refused_with_their_file_and_the_remedy() {
+fn unusable_authorities_are_named_with_the_remedy() {
     let authorities = |pem: &str| {
         let identity = Identity { authorities: Some((pem.as_bytes(), "F")), client: None, skip_verify: false };
         config(&identity).map(drop)

@@ -75,7 +75,7 @@ async fn read(client: &KubeClient) -> Result<String, KubeError> {
 }
 
 #[tokio::test]
-async fn a_token_file_that_holds_more_than_a_token_is_named_with_the_remedy() {
+async fn an_invalid_token_file_is_named_with_the_remedy() {
     let folder = TempDir::new().unwrap();
     let token = folder.path().join("token");
     let path = kubeconfig(&folder, "server: 'http://127.0.0.1:1'", "tokenFile: token");
@@ -90,7 +90,7 @@ async fn a_token_file_that_holds_more_than_a_token_is_named_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_is_refused_at_once_with_its_name_and_the_remedy() {
+async fn only_regular_files_are_read() {
     let folder = TempDir::new().unwrap();
     let fifo = folder.path().join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RUSR).unwrap();
@@ -110,7 +110,7 @@ async fn what_is_no_regular_file_is_refused_at_once_with_its_name_and_the_remedy
 }
 
 #[tokio::test]
-async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() {
+async fn every_kubeconfig_error_names_the_file() {
     let folder = TempDir::new().unwrap();
     let good = "server: 'http://127.0.0.1:1'";
     let file = |name: &str, text: &str| {
@@ -183,7 +183,7 @@ async fn each_thing_that_can_be_wrong_with_a_kubeconfig_is_said_with_its_file() 
 }
 
 #[tokio::test]
-async fn settings_that_make_no_sense_are_refused_before_anything_is_read() {
+async fn invalid_settings_are_refused_before_a_file_is_read() {
     let mut options = KubeOptions::default();
     options.page_size = 0;
     let error = KubeClient::from_kubeconfig("/none", None, options).await.unwrap_err();
@@ -229,7 +229,7 @@ type Headers<'a> = &'a [(&'a str, &'a [&'a str])];
 
 /// What client-go sends for the same users.
 #[tokio::test]
-async fn basic_credentials_and_those_whom_requests_are_made_for_are_sent_as_by_client_go() {
+async fn basic_credentials_and_impersonation_are_sent_as_by_client_go() {
     let anyone = "as: 'jane doe', as-uid: 'u-1', as-groups: [ops, 'a b', ''], \
                   as-user-extra: {scopes: [read, write], 'Example.com/a key%': ['1'], none: []}";
     let impersonated: Headers<'_> = &[
@@ -307,7 +307,7 @@ async fn refused_credentials_are_not_read_again_at_every_request() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_said_with_the_address() {
+async fn an_unreachable_server_is_named_with_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -321,7 +321,7 @@ async fn nobody_at_the_address_is_said_with_the_address() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_the_connection_and_says_nothing_is_given_up() {
+async fn a_silent_server_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let folder = TempDir::new().unwrap();

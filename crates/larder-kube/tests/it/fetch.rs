@@ -32,7 +32,7 @@ async fn a_consistent_read_names_no_version_and_one_from_the_cache_names_zero() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn config_maps_are_read_where_they_are() {
+async fn config_maps_are_read_at_their_path() {
     let map = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"namespace": "web", "name": "conf"}});
     let fake = Fake::new([ok(&map)]);
     let fetcher = fake.client(KubeOptions::default()).fetcher(ObjectKind::ConfigMap);
@@ -114,7 +114,7 @@ async fn a_connection_that_breaks_is_an_error_of_transport() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_what_was_asked_for_is_refused_and_never_quoted() {
+async fn a_wrong_object_is_refused_and_never_quoted() {
     let whole = secret("web", "tls", "1").to_string();
     let table = [
         (whole[..whole.len() - 3].to_owned(), "it ends in the middle"),
@@ -150,7 +150,7 @@ async fn an_object_that_is_too_large_is_not_read_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_would_be_another_path_are_never_sent() {
+async fn invalid_names_are_never_sent() {
     let fake = Fake::default();
     let fetcher = fake.client(KubeOptions::default()).fetcher(ObjectKind::Secret);
     for (namespace, name) in
@@ -166,7 +166,7 @@ async fn names_that_would_be_another_path_are_never_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_403_just_after_a_pod_arrived_is_asked_again() {
+async fn a_403_just_after_a_pod_arrived_is_retried() {
     let denied = || status(403, "Forbidden", "no relationship found");
     let fake = Fake::new([denied(), denied(), ok(&secret("web", "tls", "7"))]);
     let client = fake.client(KubeOptions::default());
@@ -179,7 +179,7 @@ async fn a_403_just_after_a_pod_arrived_is_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_403_is_believed_without_a_pod_that_arrived_or_after_the_grace() {
+async fn a_403_is_final_without_a_new_pod_or_after_the_grace() {
     let denied = || status(403, "Forbidden", "");
     let key = ObjectKey::new("web", "tls");
     let fake = Fake::new([denied(), denied(), denied(), denied()]);
@@ -196,7 +196,7 @@ async fn a_403_is_believed_without_a_pod_that_arrived_or_after_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_403_that_stays_is_told_within_the_deadline() {
+async fn a_lasting_403_is_returned_within_the_deadline() {
     let fake = Fake::new((0..100).map(|_| status(403, "Forbidden", "")));
     let mut options = KubeOptions::default();
     options.forbidden_grace = Duration::from_mins(1);

@@ -106,7 +106,7 @@ async fn a_quiet_connection_that_answers_pings_lasts() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_is_given_up_in_time_for_all_who_wait() {
+async fn all_waiting_reads_fail_when_the_connect_timeout_passes() {
     let memory = InMemory::start().await;
     let mut options = KubeOptions::default();
     options.connect_timeout = Duration::from_secs(3);

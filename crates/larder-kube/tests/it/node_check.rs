@@ -18,7 +18,7 @@ async fn a_node_that_is_there_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_name_is_said_with_whose_credentials_these_are() {
+async fn a_wrong_node_name_is_reported_with_the_user() {
     let denied = || status(403, "Forbidden", "node 'n1' cannot read 'n2', only its own Node object");
     let missing = || status(404, "NotFound", "nodes \"n2\" not found");
     let table = [

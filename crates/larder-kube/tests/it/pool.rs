@@ -36,7 +36,7 @@ fn connections_of(server: &ApiServer, verb: Verb) -> BTreeSet<u64> {
 }
 
 #[tokio::test]
-async fn reads_side_by_side_share_a_connection() {
+async fn parallel_reads_share_a_connection() {
     let server = start().await;
     server.store().create(secret("shop", "tls", &[])).unwrap();
     let client = connect(&server, KubeOptions::default()).await;
@@ -89,7 +89,7 @@ async fn a_servers_own_limit_of_streams_is_kept() {
 }
 
 #[tokio::test]
-async fn connections_are_bounded_and_what_finds_no_room_is_listed_until_it_finds_some() {
+async fn connections_are_bounded_and_watches_without_room_are_polled() {
     let mut options = KubeOptions::default();
     options.streams_per_connection = 2;
     options.max_connections = 2;
@@ -178,7 +178,7 @@ async fn only_the_first_read_pays_for_a_connection_that_is_stuck() {
 }
 
 #[tokio::test]
-async fn a_read_that_is_slow_says_nothing_about_its_connection() {
+async fn a_slow_read_does_not_make_its_connection_doubted() {
     let mut options = KubeOptions::default();
     options.fetch_deadline = Duration::from_millis(1500);
     let server = start().await;
@@ -202,7 +202,7 @@ async fn a_read_that_is_slow_says_nothing_about_its_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_away_is_connected_to_anew() {
+async fn the_pool_reconnects_after_an_outage() {
     let server = start().await;
     server.store().create(secret("shop", "tls", &[])).unwrap();
     let client = connect(&server, KubeOptions::default()).await;
@@ -222,7 +222,7 @@ async fn a_server_that_was_away_is_connected_to_anew() {
 
 /// GOAWAY, as before an API server's end.
 #[tokio::test]
-async fn a_connection_that_is_to_be_left_keeps_its_watches_and_gets_no_new_requests() {
+async fn a_connection_after_goaway_keeps_its_watches_and_gets_no_new_requests() {
     let server = start().await;
     server.store().create(secret("shop", "tls", &[])).unwrap();
     let client = connect(&server, KubeOptions::default()).await;
@@ -243,7 +243,7 @@ async fn a_connection_that_is_to_be_left_keeps_its_watches_and_gets_no_new_reque
 
 /// However many ask.
 #[tokio::test]
-async fn a_server_that_is_away_is_not_knocked_at_by_each_read() {
+async fn reads_share_the_failure_to_connect() {
     let server = start().await;
     let client = connect(&server, KubeOptions::default()).await;
     server.outage().await;

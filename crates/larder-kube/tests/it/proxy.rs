@@ -88,7 +88,7 @@ async fn failure(client: &KubeClient) -> KubeError {
 }
 
 #[tokio::test]
-async fn a_proxy_of_each_kind_leads_to_the_server_and_is_shown_what_its_url_says() {
+async fn each_kind_of_proxy_gets_the_credentials_of_its_url() {
     let behind = Behind::new().await;
     // base64 of "edge:pa@ss".
     let basic = "Basic ZWRnZTpwYUBzcw==";
@@ -133,7 +133,7 @@ async fn every_connection_of_the_pool_is_a_tunnel_and_a_tunnel_that_stalls_is_re
 }
 
 #[tokio::test]
-async fn why_a_proxy_does_not_lead_there_is_told_with_its_address_and_the_servers() {
+async fn a_proxy_error_names_the_proxy_and_the_server() {
     let behind = Behind::new().await;
     let (http, socks) = (Speaks::Http, Speaks::Socks5);
     for (speaks, user, behaviour, why) in [
@@ -190,7 +190,7 @@ async fn proxy_in_words(answer: &'static str, server: SocketAddr) -> (String, Ab
 }
 
 #[tokio::test]
-async fn answers_are_understood_in_whatever_words_a_proxy_gives_them() {
+async fn unusual_proxy_responses_are_understood() {
     let behind = Behind::new().await;
     for answer in [
         "HTTP/1.0 200 Connection established\r\n\r\n",
@@ -221,7 +221,7 @@ async fn until_read(client: &KubeClient) {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_there_and_one_that_is_not_trusted_are_told_from_the_server() {
+async fn errors_tell_a_proxy_from_the_server() {
     let behind = Behind::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = listener.local_addr().unwrap();
@@ -253,7 +253,7 @@ async fn the_server_behind_a_proxy_must_be_the_right_one() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_says_nothing_is_given_up_at_the_deadlines() {
+async fn a_silent_proxy_times_out() {
     let behind = Behind::new().await;
     let short = Duration::from_millis(250);
     for speaks in [Speaks::Http, Speaks::Https, Speaks::Socks5] {
@@ -294,7 +294,7 @@ async fn the_environment_names_the_proxy_where_the_kubeconfig_names_none() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_has_a_variable_and_a_tunnel_too() {
+async fn a_server_without_tls_uses_http_proxy_and_a_tunnel() {
     let behind = Behind::with(ApiServer::start().await.unwrap());
     for speaks in [Speaks::Http, Speaks::Socks5] {
         let proxy = Proxy::start(&behind.server, speaks).await.unwrap();
@@ -320,7 +320,7 @@ async fn the_proxy_of_the_kubeconfig_comes_before_the_environments() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_proxy_is_told_at_the_start_with_its_place() {
+async fn an_invalid_proxy_is_refused_at_the_start() {
     let behind = Behind::new().await;
     for url in ["ftp://edge:pass@proxy", "proxy:3128", "http://edge:pass@", "http://edge:pa ss@proxy"] {
         let path = behind.kubeconfig(SERVER, Some(url));
