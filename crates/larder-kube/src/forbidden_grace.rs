@@ -47,3 +47,31 @@ impl ForbiddenGrace {
             || self.latest.lock().get(namespace).is_some_and(|at| at.elapsed() < self.grace)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_arrival_drops_what_is_older_than_the_grace_and_nothing_else() {
+        let second = Duration::from_secs(1);
+        let grace = ForbiddenGrace::new(second * 10);
+        grace.note("one");
+        advance(second * 9).await;
+        grace.note("two");
+        assert!(grace.doubts("one") && grace.doubts("two") && !grace.doubts("three"));
+        advance(second).await;
+        grace.note("three");
+        assert!(!grace.doubts("one") && grace.doubts("two") && grace.doubts("three"));
+        assert_eq!(grace.latest.lock().len(), 2, "an entry that is as old as the grace is dropped");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_grace_nothing_is_kept_and_nothing_doubted() {
+        let grace = ForbiddenGrace::new(Duration::ZERO);
+        grace.note("one");
+        grace.set_away(true);
+        assert!(!grace.doubts("one") && grace.latest.lock().is_empty());
+    }
+}
