@@ -12,11 +12,9 @@ use crate::options::KubeOptions;
 use crate::pool::{AGENT, Answer, Body, NoRoom, Transport, is_unconnected};
 use crate::session::{Session, Sessions, Why};
 use crate::stats::{Counters, KubeStats};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use larder_resource::{DecodeError, Node, ObjectKind};
@@ -406,17 +404,41 @@ impl KubeClient {
         let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).and_then(seconds);
         // The code counts even if the body is not a readable Status.
         let body = self.collect(target, response, deadline, STATUS_BYTES).await.unwrap_or_default();
-        let mut error = refusal(target, code, header, &body, self.options().retry_after_max);
-        if let KubeError::Status { reason, message, .. } = &mut error {
-            for text in [reason, message] {
-                *text = redacted(text, &session.headers);
-            }
-        }
+        let error = self.refusal(target, code, header, &body);
         if error.is_unavailable() {
             self.inner.availability.lost();
         }
         let why = error.is_unauthorized().then_some(Why::Refused);
         Err((error, why))
+    }
+
+    /// The error of a refusing response or of a watch's error event: the texts of its Status without credentials.
+    pub(crate) fn refusal(&self, target: &Target, code: u16, retry_after: Option<Duration>, body: &[u8]) -> KubeError {
+        #[derive(Deserialize, Default)]
+        struct Status {
+            kind: String,
+            #[serde(default)]
+            reason: String,
+            #[serde(default)]
+            message: String,
+            details: Option<Details>,
+            code: Option<u16>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase")]
+        struct Details {
+            retry_after_seconds: Option<u32>,
+        }
+        let status: Status = serde_json::from_slice(body).unwrap_or_default();
+        let status = if status.kind == "Status" { status } else { Status::default() };
+        let asked = status.details.unwrap_or_default().retry_after_seconds.filter(|asked| *asked > 0);
+        let asked = retry_after.or_else(|| asked.map(|asked| Duration::from_secs(asked.into())));
+        let asked = asked.map(|asked| asked.min(self.options().retry_after_max));
+        // A watch's error event has its code only in the Status.
+        let code = if code == 200 { status.code.unwrap_or(500) } else { code };
+        // Before the message is cut to its longest: half a token is no token to look for.
+        let [reason, message] = [status.reason, status.message].map(|text| self.inner.sessions.redacted(text));
+        KubeError::status(target.clone(), code, reason, message, asked)
     }
 
     /// Reads the whole body, up to a limit, into memory that is overwritten when dropped.
@@ -483,55 +505,6 @@ impl fmt::Debug for KubeClient {
 /// Rounded, for an error's text.
 fn in_millis(time: Duration) -> Duration {
     Duration::from_millis(u64::try_from((time.as_micros() + 500) / 1000).unwrap_or(u64::MAX))
-}
-
-/// The error of a refusing response, with the texts of its Status.
-pub(crate) fn refusal(
-    target: &Target,
-    code: u16,
-    retry_after: Option<Duration>,
-    body: &[u8],
-    retry_after_max: Duration,
-) -> KubeError {
-    #[derive(Deserialize, Default)]
-    struct Status {
-        kind: String,
-        #[serde(default)]
-        reason: String,
-        #[serde(default)]
-        message: String,
-        details: Option<Details>,
-        code: Option<u16>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase")]
-    struct Details {
-        retry_after_seconds: Option<u32>,
-    }
-    let status: Status = serde_json::from_slice(body).unwrap_or_default();
-    let status = if status.kind == "Status" { status } else { Status::default() };
-    let asked = status.details.unwrap_or_default().retry_after_seconds.filter(|asked| *asked > 0);
-    let asked = retry_after.or_else(|| asked.map(|asked| Duration::from_secs(asked.into())));
-    let asked = asked.map(|asked| asked.min(retry_after_max));
-    // A watch's error event has its code only in the Status.
-    let code = if code == 200 { status.code.unwrap_or(500) } else { code };
-    KubeError::status(target.clone(), code, status.reason, status.message, asked)
-}
-
-/// What a server says, without the credentials that it may repeat. A password goes out in Base64, and a server knows its text.
-fn redacted(text: &str, headers: &HeaderMap) -> String {
-    let mut text = text.to_owned();
-    let Some(sent) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else { return text };
-    let Some((_, sent)) = sent.split_once(' ') else { return text };
-    let decoded = STANDARD.decode(sent).ok().map(Zeroizing::new);
-    let decoded = decoded.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
-    let password = decoded.and_then(|pair| pair.split_once(':')).map(|(_, password)| password);
-    for secret in [Some(sent), password].into_iter().flatten().filter(|secret| !secret.is_empty()) {
-        if text.contains(secret) {
-            text = text.replace(secret, "[credentials]");
-        }
-    }
-    text
 }
 
 /// `Retry-After` in seconds, as API servers send it. For a date, larder's own backoff applies.

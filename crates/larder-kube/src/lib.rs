@@ -77,6 +77,7 @@ mod options;
 mod plugin;
 mod pool;
 mod proxy;
+mod sent_credentials;
 mod session;
 mod source_reflector;
 mod stats;

@@ -30,6 +30,7 @@ use crate::file::Files;
 use crate::options::KubeOptions;
 use crate::plugin::{Certified, Issued, Plugin};
 use crate::pool::{Pool, Transport};
+use crate::sent_credentials::SentCredentials;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use larder_clock::{Clock, MonotonicClock};
@@ -106,6 +107,7 @@ struct Shared {
 
 struct State {
     session: Option<Arc<Session>>,
+    sent: SentCredentials,
     server: Arc<str>,
     /// Since when an attempt is under way.
     running: Option<Instant>,
@@ -152,7 +154,7 @@ impl Sessions {
     pub(crate) fn fixed(found: Configuration, options: &KubeOptions, transport: &Transport) -> Result<Self, String> {
         let pool = found.endpoint.pool(options, transport)?;
         let sessions = Self::new(found.endpoint.server(), None, false);
-        sessions.0.state.lock().session = Some(Arc::new(session(1, &found.endpoint, pool, found.headers, None)));
+        sessions.0.state.lock().begin(Arc::new(session(1, &found.endpoint, pool, found.headers, None)));
         Ok(sessions)
     }
 
@@ -185,7 +187,7 @@ impl Sessions {
         if found.plugin.is_none() {
             let session = Arc::new(session(1, &found.endpoint, pool, found.headers.clone(), None));
             keeper.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
-            sessions.0.state.lock().session = Some(session);
+            sessions.0.state.lock().begin(session);
         } else {
             sessions.0.state.lock().wanted.read = true;
         }
@@ -196,6 +198,7 @@ impl Sessions {
     fn new(server: Arc<str>, plugin: Option<String>, is_kept: bool) -> Self {
         let state = State {
             session: None,
+            sent: SentCredentials::default(),
             server,
             running: None,
             doing: Wanted::default(),
@@ -318,6 +321,11 @@ impl Sessions {
         self.0.state.lock().refused = Some(answer.to_string().into());
     }
 
+    /// A server's text without the credentials of the latest sessions.
+    pub(crate) fn redacted(&self, text: String) -> String {
+        self.0.state.lock().sent.redacted(text)
+    }
+
     /// What is wrong with the configuration or the credentials.
     pub(crate) fn problem(&self) -> Option<String> {
         let state = self.0.state.lock();
@@ -328,6 +336,11 @@ impl Sessions {
 }
 
 impl State {
+    fn begin(&mut self, session: Arc<Session>) {
+        self.sent.note(&session.headers);
+        self.session = Some(session);
+    }
+
     /// The session, where the last attempt has not left it without credentials.
     fn usable(&self) -> Result<Arc<Session>, String> {
         match &self.session {
@@ -471,7 +484,7 @@ impl Keeper {
         let session = Arc::new(session(self.attempts + 1, &found.endpoint, pool, found.headers.clone(), expires));
         let is_first = self.current.is_none();
         self.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
-        shared.state.lock().session = Some(Arc::clone(&session));
+        shared.state.lock().begin(Arc::clone(&session));
         if let Some(old) = old {
             tracing::info!(server = &*session.server, origin = %self.origin.in_words(), "the configuration has changed");
             old.close();

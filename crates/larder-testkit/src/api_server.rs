@@ -340,6 +340,15 @@ impl ApiServer {
         self.shared.control.send_modify(|control| control.expired += 1);
     }
 
+    /// Ends all open watches with an `ERROR` event of this code and message.
+    pub fn fail_watches(&self, code: u16, message: &str) {
+        let failure = Arc::new(Failure { message: message.to_owned(), ..Failure::of_code(code) });
+        self.shared.control.send_modify(|control| {
+            control.failed += 1;
+            control.failure = Some(failure);
+        });
+    }
+
     /// Ends all open watches in good order, as at their timeout.
     pub fn end_watches(&self) {
         self.shared.control.send_modify(|control| control.ended += 1);
@@ -501,9 +510,11 @@ async fn handle(
     let met = shared.faults.meet(&target);
     let distortion = met.as_ref().and_then(|(_, action)| Distortion::of(action));
     let response = match met {
-        Some((_, Action::Status { code, retry_after })) => {
+        Some((_, Action::Status { code, message, retry_after })) => {
             let seconds = retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
-            shared.failed(&Failure { retry_after: seconds, ..Failure::of_code(code) })
+            let usual = Failure::of_code(code);
+            let message = message.unwrap_or_else(|| usual.message.clone());
+            shared.failed(&Failure { retry_after: seconds, message, ..usual })
         }
         Some((_, Action::Cut)) => {
             cut.cancel();

@@ -4,7 +4,7 @@
 //! fields included; it sets no deadline on a request and notices a dead link only when the watch's own time is over; and
 //! it does not pass on `Retry-After`.
 
-use crate::client::{KubeClient, refusal};
+use crate::client::KubeClient;
 use crate::error::{KubeError, Target};
 use crate::pool::{Answer, Liveness};
 use bytes::{Bytes, BytesMut};
@@ -332,7 +332,7 @@ impl Watch {
                 let ends_list = meta.annotations.is_some_and(|Strict(all)| all.initial_events_end.0 == "true");
                 Ok(Event::Bookmark { version: meta.resource_version.0.into_owned(), ends_list })
             }
-            "ERROR" => Err(refusal(&self.target, 200, None, object, self.client.options().retry_after_max)),
+            "ERROR" => Err(self.client.refusal(&self.target, 200, None, object)),
             _ => Err(bad(DecodeError::Unexpected { field: "type", wants: "an event's" })),
         }
     }

@@ -29,7 +29,7 @@ pub struct Fault {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    Status { code: u16, retry_after: Option<Duration> },
+    Status { code: u16, message: Option<String>, retry_after: Option<Duration> },
     Hang,
     Slow(Duration),
     Truncate,
@@ -49,7 +49,7 @@ impl Fault {
 
     /// Answers with this HTTP status and a matching `metav1.Status`.
     pub fn status(code: u16) -> Self {
-        Self::new(Action::Status { code, retry_after: None })
+        Self::new(Action::Status { code, message: None, retry_after: None })
     }
 
     /// Never answers, until the fault is taken back; then the request is answered.
@@ -87,6 +87,15 @@ impl Fault {
     pub fn retry_after(mut self, after: Duration) -> Self {
         if let Action::Status { retry_after, .. } = &mut self.action {
             *retry_after = Some(after);
+        }
+        self
+    }
+
+    /// With [`status`](Self::status): what the `metav1.Status` says.
+    #[must_use]
+    pub fn message(mut self, text: &str) -> Self {
+        if let Action::Status { message, .. } = &mut self.action {
+            *message = Some(text.to_owned());
         }
         self
     }

@@ -17,11 +17,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// What is done to all open watches; see the methods of `ApiServer`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     pub(crate) stalled: bool,
     /// Counts the calls that expire all watches.
     pub(crate) expired: u64,
+    /// Counts the calls that fail all watches.
+    pub(crate) failed: u64,
+    /// How the last of these calls fails them.
+    pub(crate) failure: Option<Arc<Failure>>,
     /// Counts the calls that end all watches.
     pub(crate) ended: u64,
 }
@@ -84,7 +88,7 @@ pub(crate) fn start(
     }
     // Before the first look at the store, so that no change between the two is missed.
     let changes = setting.store.subscribe(watch.filter.only_key().map(|key| (kind, key)));
-    let control = *setting.control.borrow_and_update();
+    let control = setting.control.borrow_and_update().clone();
     let now = Instant::now();
     let mut running = Running {
         kind,
@@ -133,14 +137,18 @@ impl Running {
     /// The next chunk of the body; `None` when it ends.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
-            let control = *self.setting.control.borrow_and_update();
+            let control = self.setting.control.borrow_and_update().clone();
             if control.expired != self.control.expired {
                 self.queue.clear();
                 self.fail(&Failure::expired(self.position, self.setting.store.revision()));
             }
+            if let Some(failure) = control.failure.as_ref().filter(|_| control.failed != self.control.failed) {
+                self.queue.clear();
+                self.fail(failure);
+            }
             self.ending |= control.ended != self.control.ended;
             self.control = control;
-            if !control.stalled {
+            if !self.control.stalled {
                 if let Some(chunk) = self.queue.pop_front() {
                     self.setting.log.count(|counts| counts.body_bytes += chunk.len() as u64);
                     return Ok(Some(chunk));

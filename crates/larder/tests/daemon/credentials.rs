@@ -1,7 +1,7 @@
 //! Certificates, addresses and tokens that change on both sides, and credential plugins that hang and fail.
 
 use crate::harness::{Daemon, until};
-use larder_testkit::api_server::{ApiServer, ApiServerOptions, ObjectStore, User, write_private};
+use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, ObjectStore, User, write_private};
 use larder_testkit::objects::{node, pod, secret};
 use serde_json::{Value, json};
 use std::fs;
@@ -377,5 +377,45 @@ async fn credentials_that_a_server_repeats_are_told_to_nobody() {
             },
         }
         daemon.kill();
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_a_server_repeats_to_a_healthy_daemon_are_told_to_nobody() {
+    const BEFORE: &str = "open-sesame-before-the-renewal-0123456789";
+    const AFTER: &str = "open-sesame-after-the-renewal-9876543210";
+    let world = World::new();
+    let server = world.server().await;
+    server.set_token(BEFORE, User::node(NODE));
+    world.configure(&server, &json!({"token": BEFORE}));
+    let daemon = world.daemon(&["--log-level", "debug"]);
+    daemon.ready().await;
+    until("it has the Secret", async || (daemon.get(SECRET).await.code == 200).then_some(())).await;
+
+    // An error event in each watch, then refusals that repeat the tokens of before and after the renewal. The longest message
+    // that larder keeps ends within the last token.
+    let repeats = |what: &str, tokens: &[&str]| {
+        let (start, last) = (format!("{what} {} ", tokens.join(" ")), tokens[tokens.len() - 1]);
+        format!("{start}{}{last}", "x".repeat(1024 - 15 - start.len()))
+    };
+    server.fail_watches(403, &repeats("event", &[BEFORE]));
+    daemon.logged("event [credentials]").await;
+    server.set_token(AFTER, User::node(NODE));
+    world.configure(&server, &json!({"token": AFTER}));
+    server.inject(Fault::status(401).message(&repeats("unauthorized", &[BEFORE, BEFORE])).times(4));
+    server.inject(Fault::status(403).message(&repeats("forbidden", &[BEFORE, AFTER])));
+    server.end_watches();
+    daemon.logged("unauthorized [credentials] [credentials]").await;
+    let told = until("all is told", async || {
+        let mut told = daemon.larder("status -o wide").await.stdout;
+        for path in ["/larder/v1/status?objects=true", "/metrics", SECRET, "/api/v1/pods"] {
+            told.push_str(&format!("{:?}", daemon.get(path).await));
+        }
+        told.push_str(&format!("{:?}", daemon.larder("get secret db -n shop").await));
+        told.contains("forbidden [credentials] [credentials]").then_some(told)
+    })
+    .await;
+    for (place, text) in [("the log", daemon.log()), ("the answers", told)] {
+        assert!(!text.contains("open-sesame"), "{place}: {text}");
     }
 }
