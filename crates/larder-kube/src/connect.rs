@@ -69,6 +69,21 @@ pub(crate) struct Configuration {
     pub(crate) headers: HeaderMap,
     /// The credential plugin, if the configuration names one.
     pub(crate) plugin: Option<Plugin>,
+    /// Whether the server's address has no scheme.
+    without_scheme: bool,
+}
+
+impl Configuration {
+    /// Warns of what the configuration does not have; for each new session.
+    pub(crate) fn tell(&self, origin: &Origin) {
+        if self.without_scheme {
+            tracing::warn!(
+                origin = %origin.in_words(),
+                server = %self.endpoint.url,
+                "the server has no scheme, so larder uses neither TLS nor credentials; write https:// before it"
+            );
+        }
+    }
 }
 
 impl Origin {
@@ -101,6 +116,7 @@ impl Origin {
             Self::Kubeconfig { path, context } => kubeconfig::load(path, context.as_deref(), files)?,
             Self::ServiceAccount { server, folder } => ClientSettings {
                 server: server.parse().map_err(|_| self.config(&format!("{server} is not the URL of a server")))?,
+                without_scheme: false,
                 tls_server_name: None,
                 insecure_skip_tls_verify: false,
                 authorities: Some(Blob::File(folder.join("ca.crt"))),
@@ -156,8 +172,9 @@ impl Origin {
             _ => None,
         };
         let (server_name, skip_verify) = (settings.tls_server_name, settings.insecure_skip_tls_verify);
+        let without_scheme = settings.without_scheme;
         let endpoint = Endpoint { url: settings.server, proxy, server_name, skip_verify, authorities, client };
-        Ok(Configuration { endpoint, headers, plugin })
+        Ok(Configuration { endpoint, headers, plugin, without_scheme })
     }
 
     fn blob(&self, what: &'static str, blob: Option<&Blob>, files: &Files) -> Result<Option<Pem>, KubeError> {
@@ -305,7 +322,8 @@ pub(crate) fn without_credentials(server: &str) -> Result<Configuration, KubeErr
     if url.scheme().is_none() || url.host().is_none_or(str::is_empty) {
         return Err(bad());
     }
-    Ok(Configuration { endpoint: Endpoint::plain(url), headers: HeaderMap::new(), plugin: None })
+    let endpoint = Endpoint::plain(url);
+    Ok(Configuration { endpoint, headers: HeaderMap::new(), plugin: None, without_scheme: false })
 }
 
 /// The header of a token.

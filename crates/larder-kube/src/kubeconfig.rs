@@ -32,6 +32,8 @@ const LARGEST: u64 = 10 << 20;
 pub(crate) struct ClientSettings {
     /// The server's address, always with a scheme.
     pub(crate) server: http::Uri,
+    /// Whether the kubeconfig gives the server's address without a scheme.
+    pub(crate) without_scheme: bool,
     /// The name that the server's certificate must have, if not the server's host.
     pub(crate) tls_server_name: Option<String>,
     pub(crate) insecure_skip_tls_verify: bool,

@@ -186,6 +186,7 @@ impl Sessions {
         let sessions = Self::new(found.endpoint.server(), plugin, true);
         if found.plugin.is_none() {
             let session = Arc::new(session(1, &found.endpoint, pool, found.headers.clone(), None));
+            found.tell(&keeper.origin);
             keeper.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
             sessions.0.state.lock().begin(session);
         } else {
@@ -482,6 +483,7 @@ impl Keeper {
         }
         self.attempts += 1;
         let session = Arc::new(session(self.attempts + 1, &found.endpoint, pool, found.headers.clone(), expires));
+        found.tell(&self.origin);
         let is_first = self.current.is_none();
         self.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
         shared.state.lock().begin(Arc::clone(&session));

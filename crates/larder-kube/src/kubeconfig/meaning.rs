@@ -28,7 +28,7 @@ pub fn kubeconfig_meaning(path: &Path) -> Result<Value, KubeError> {
     let files = Files::default();
     let settings = load(path, None, &files)?;
     let (origin, options) = (Origin::Kubeconfig { path: path.to_owned(), context: None }, KubeOptions::default());
-    let Configuration { endpoint, headers, plugin } = origin.read(&options, &files)?;
+    let Configuration { endpoint, headers, plugin, .. } = origin.read(&options, &files)?;
     let pool = endpoint.pool(&options, &Transport::new()).map_err(|problem| origin.config(&problem))?;
     pool.close();
     let mut sent: BTreeMap<&str, Vec<String>> = BTreeMap::new();

@@ -55,6 +55,7 @@ pub(super) fn settings(
     });
     let mut settings = ClientSettings {
         server,
+        without_scheme: !has_scheme,
         tls_server_name: None,
         insecure_skip_tls_verify: false,
         authorities: None,
@@ -63,6 +64,7 @@ pub(super) fn settings(
         user: User::default(),
         namespace: filled(chosen.namespace).unwrap_or_else(|| "default".to_owned()),
     };
+    // As client-go: no credentials without TLS.
     if has_scheme {
         let extensions = cluster.extensions.into_iter();
         let for_plugin = extensions.filter(|named| named.name == EXEC_EXTENSION).map(|named| named.extension).next();
@@ -76,13 +78,6 @@ pub(super) fn settings(
                 chosen.cluster
             )));
         }
-    } else {
-        // As client-go: no credentials without TLS.
-        tracing::warn!(
-            kubeconfig = %path.display(),
-            server = %settings.server,
-            "the server has no scheme: it is reached without TLS and without credentials; write https:// before it"
-        );
     }
     settings.user.impersonate = impersonate;
     Ok(settings)

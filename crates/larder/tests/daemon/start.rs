@@ -90,6 +90,14 @@ async fn a_server_without_a_scheme_is_reached_as_by_kubectl_and_that_is_told() {
         report["degraded"].to_string().contains("401").then_some(())
     })
     .await;
+    // Told once, however often the kubeconfig is read.
+    until("it is read again", async || {
+        let metrics = daemon.get("/metrics").await.text;
+        let reads = metrics.lines().find_map(|line| line.strip_prefix("larder_api_server_configuration_reads_total "));
+        (reads?.parse::<u64>().ok()? >= 3).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.log().matches("the server has no scheme").count(), 1, "{}", daemon.log());
     assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
 }
 
