@@ -167,7 +167,8 @@ impl Origin {
         let plugin = match &user.exec {
             Some(exec) if !others => {
                 let cluster = exec.provide_cluster_info.then(|| cluster_info(&settings, authorities.as_ref()));
-                Some(Plugin::new(exec, cluster).map_err(|problem| self.config(&problem))?)
+                let plugin = Plugin::new(exec, cluster).map_err(|problem| self.config(&problem))?;
+                Some(plugin.with_open_files(options.plugin_open_files))
             }
             _ => None,
         };

@@ -28,6 +28,9 @@ pub struct KubeOptions {
     pub connect_timeout: Duration,
     /// The time limit of a credential plugin, which is killed then. 30 s: a plugin may ask a slow server.
     pub plugin_deadline: Duration,
+    /// The soft limit of open files of a credential plugin. None: the limit of this process. A program that raises its own limit
+    /// passes the limit of before, because a plugin may use `select(2)`, which knows 1,024 files.
+    pub plugin_open_files: Option<u64>,
     /// Close a connection whose data or probes are unacknowledged for this long, and an HTTP/2 connection that receives nothing
     /// for this long, PING replies included. 30 s, about as the kubelet's health checks.
     pub dead_link_timeout: Duration,
@@ -88,6 +91,7 @@ impl Default for KubeOptions {
             proxies: ProxyEnvironment::default(),
             connect_timeout: Duration::from_secs(10),
             plugin_deadline: Duration::from_secs(30),
+            plugin_open_files: None,
             dead_link_timeout: Duration::from_secs(30),
             ping_interval: Duration::from_secs(5),
             fetch_deadline: Duration::from_secs(10),

@@ -17,7 +17,9 @@
 
 use crate::kubeconfig::{ExecConfig, InteractiveMode};
 use jiff::Timestamp;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit, kill_process_group, prlimit, waitid,
+};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -53,6 +55,8 @@ pub(crate) struct Plugin {
     install_hint: Option<String>,
     /// The value of `KUBERNETES_EXEC_INFO` for the plugin.
     info: String,
+    /// Its soft limit of open files; `None` for that of this process.
+    open_files: Option<u64>,
 }
 
 /// PEM of a certificate and of its key.
@@ -92,7 +96,14 @@ impl Plugin {
             api_version: exec.api_version.clone(),
             install_hint: exec.install_hint.clone(),
             info: info.to_string(),
+            open_files: None,
         })
+    }
+
+    /// The same, run with this soft limit of open files.
+    pub(crate) fn with_open_files(mut self, open_files: Option<u64>) -> Self {
+        self.open_files = open_files;
+        self
     }
 
     /// The value of `KUBERNETES_EXEC_INFO` for the plugin.
@@ -114,6 +125,7 @@ impl Plugin {
     /// Cancel safe: where it is dropped, the plugin is killed.
     pub(crate) async fn run(&self, deadline: Duration) -> Result<Issued, String> {
         let mut child = self.command().spawn().map_err(|error| self.not_started(&error))?;
+        self.limit_files(&child);
         let run = async {
             // Killed where this is dropped or fails, before the leader is reaped and its number can be another's.
             let group = Group::of(&child).ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
@@ -149,6 +161,18 @@ impl Plugin {
             .process_group(0)
             .kill_on_drop(true);
         command
+    }
+
+    /// Lowers the soft limit of open files, as Go does for the children of a program whose limit it has raised. Go lowers it before
+    /// the plugin begins; that needs unsafe code here, so that the plugin has already begun.
+    fn limit_files(&self, child: &Child) {
+        let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) else { return };
+        let Some(files) = self.open_files else { return };
+        let limit = Rlimit { current: Some(files), maximum: getrlimit(Resource::Nofile).maximum };
+        // Another user's plugin (setuid) keeps the higher limit, and one that has ended needs none.
+        if let Err(error) = prlimit(Some(pid), Resource::Nofile, limit) {
+            tracing::debug!(%error, plugin = self.command, "cannot lower the limit of open files of a credential plugin");
+        }
     }
 
     /// How it ended and what it printed.

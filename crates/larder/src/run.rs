@@ -129,8 +129,12 @@ pub(crate) struct Running {
 /// when the token is cancelled; [`Running::stop`] does that and waits for it.
 ///
 /// To be called within a tokio runtime.
-pub(crate) async fn start(config: Config, serve: ServeOptions, token: CancellationToken) -> anyhow::Result<Running> {
-    open_files::raise_limit(&config, &serve);
+pub(crate) async fn start(
+    mut config: Config,
+    serve: ServeOptions,
+    token: CancellationToken,
+) -> anyhow::Result<Running> {
+    config.kube.plugin_open_files = open_files::raise_limit(&config, &serve);
     let socket = serve.socket.clone();
     let sleep = SleepTimer::start().context("cannot create a timer that counts the time this machine sleeps")?;
     let node = Node::start(config, token.clone()).await?;

@@ -7,8 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Open files besides connections of clients and of the API server: sockets, timers, folders, configuration, the runtime.
 const OTHER_FILES: u64 = 64;
 
-/// Raises the limit of open files as far as larder may. Warns if the settings allow more connections than that.
-pub(super) fn raise_limit(config: &Config, serve: &ServeOptions) {
+/// Raises the soft limit of open files as far as larder may, and returns the limit of before. Warns if the settings allow more
+/// connections than that.
+pub(super) fn raise_limit(config: &Config, serve: &ServeOptions) -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     // `None` is no limit.
     let limit = if current == maximum {
@@ -31,6 +32,7 @@ pub(super) fn raise_limit(config: &Config, serve: &ServeOptions) {
              limits.connections, kube.maxConnections and kube.http1Connections"
         );
     }
+    current
 }
 
 /// The most files that these settings let larder have open.

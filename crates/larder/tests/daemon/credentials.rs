@@ -243,6 +243,22 @@ async fn a_plugin_is_run_once_for_all_requests() {
 }
 
 #[tokio::test]
+async fn a_plugin_gets_the_limit_of_open_files_that_larder_was_started_with() {
+    // The limit is lowered just after the start of the plugin.
+    let waits = format!("until [ \"$(ulimit -Sn)\" = 200 ]; do :; done\nulimit -Hn >F/hard\n{PRINTS}");
+    let world = World::new();
+    let server = world.server().await;
+    write_private(&world.path("credential"), &credential(&server.add_user(User::node(NODE)), "")).unwrap();
+    world.configure(&server, &plugin(world.folder.path(), &waits));
+    let kubeconfig = world.path("kubeconfig").display().to_string();
+    let arguments = ["--kubeconfig", &kubeconfig, "--runtime-endpoint", "none"];
+    let limits = "ulimit -Sn 200 && ulimit -Hn 700";
+    let daemon = Daemon::spawn_with_limits(limits, tempfile::tempdir().unwrap(), &arguments);
+    daemon.ready().await;
+    assert_eq!(fs::read_to_string(world.path("hard")).unwrap(), "700\n");
+}
+
+#[tokio::test]
 async fn a_plugin_whose_token_is_refused_is_run_again_and_a_failing_one_shows_in_the_status_of_direct() {
     let world = World::new();
     let server = world.server().await;
