@@ -423,11 +423,12 @@ async fn tokens_that_a_server_repeats_to_a_healthy_daemon_are_told_to_nobody() {
     server.end_watches();
     daemon.logged("unauthorized [credentials] [credentials]").await;
     let told = until("all is told", async || {
-        let mut told = daemon.larder("status -o wide").await.stdout;
+        let mut answers = Vec::new();
         for path in ["/larder/v1/status?objects=true", "/metrics", SECRET, "/api/v1/pods"] {
-            told.push_str(&format!("{:?}", daemon.get(path).await));
+            answers.push(daemon.get(path).await);
         }
-        told.push_str(&format!("{:?}", daemon.larder("get secret db -n shop").await));
+        let outputs = [daemon.larder("status -o wide").await, daemon.larder("get secret db -n shop").await];
+        let told = format!("{answers:?} {outputs:?}");
         told.contains("forbidden [credentials] [credentials]").then_some(told)
     })
     .await;
