@@ -22,7 +22,7 @@ use crate::error::{KubeError, Target};
 use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
 use larder_clock::Clock;
 use larder_objects::{FetchError as _, ReadKind, Source};
-use larder_resource::source::{self, Held, SourceReader, SourceWriter};
+use larder_resource::source::{self, SourceObject, SourceReader, SourceWriter};
 use larder_resource::{Kind, KubeObject, Node, Pod};
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub type PodSource = Reflector<Pod>;
 pub type NodeSource = Reflector<Node>;
 
 /// Keeps pods or a node up to date for its [`reader`](Self::reader).
-pub struct Reflector<T: Held> {
+pub struct Reflector<T: SourceObject> {
     list_watch: ListWatch<SourceSink<T>>,
     reader: SourceReader<T>,
 }
@@ -64,7 +64,7 @@ impl Reflector<Node> {
     }
 }
 
-impl<T: Held> Reflector<T> {
+impl<T: SourceObject> Reflector<T> {
     fn with(client: KubeClient, selection: Selection, clock: impl Clock) -> Result<Self, KubeError> {
         let (writer, reader) = source::new(Source::Watch, clock);
         let sink = SourceSink { client: client.clone(), writer: Arc::new(writer), reader: reader.clone() };
@@ -89,26 +89,26 @@ impl<T: Held> Reflector<T> {
     }
 }
 
-impl<T: Held> fmt::Debug for Reflector<T> {
+impl<T: SourceObject> fmt::Debug for Reflector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reflector").field("reader", &self.reader).finish_non_exhaustive()
     }
 }
 
 /// Fills a source.
-struct SourceSink<T: Held> {
+struct SourceSink<T: SourceObject> {
     client: KubeClient,
     writer: Arc<SourceWriter<T>>,
     reader: SourceReader<T>,
 }
 
-impl<T: Held> Clone for SourceSink<T> {
+impl<T: SourceObject> Clone for SourceSink<T> {
     fn clone(&self) -> Self {
         Self { client: self.client.clone(), writer: Arc::clone(&self.writer), reader: self.reader.clone() }
     }
 }
 
-impl<T: Held> SourceSink<T> {
+impl<T: SourceObject> SourceSink<T> {
     /// The server is back, perhaps restarted: its authorizer has yet to learn of all pods.
     fn server_is_back(&self) {
         if T::KIND == Kind::Pod {
@@ -120,7 +120,7 @@ impl<T: Held> SourceSink<T> {
     }
 }
 
-impl<T: Held> Sink for SourceSink<T> {
+impl<T: SourceObject> Sink for SourceSink<T> {
     type Object = T;
 
     fn parse(_: &Selection, json: &[u8]) -> Result<T, KubeError> {

@@ -8,7 +8,7 @@ use crate::answer::Answer;
 use crate::config::Config;
 use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
-use crate::objects::{NodeTtl, ObjectCache, ObjectCacheConfig, ObjectList};
+use crate::objects::{ObjectCache, ObjectCacheConfig, ObjectList, SharedTtl};
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
@@ -19,7 +19,7 @@ use larder_kube::NodeCheck;
 use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
-use larder_resource::source::Held;
+use larder_resource::source::SourceObject;
 use larder_resource::{KubeObject, ObjectKind, Pod, SourceReader};
 use sources::{Origin, RunSources, Sources, runtime_side};
 use std::fmt;
@@ -142,7 +142,7 @@ impl<M: MachineClocks> Node<M> {
                 reflect,
                 watch: config.watch_options(),
                 clock,
-                ttl: NodeTtl(Arc::new(sources.node.clone())),
+                ttl: SharedTtl(Arc::new(sources.node.clone())),
                 default_ttl: sources.default_ttl,
                 source: sources.source,
                 policy: config.policy.clone(),
@@ -374,7 +374,7 @@ impl<M: MachineClocks> Node<M> {
         self.read_source(&self.api_object, "", name)
     }
 
-    fn read_source<T: Held>(
+    fn read_source<T: SourceObject>(
         &self,
         reader: &SourceReader<T>,
         namespace: &str,
@@ -394,21 +394,21 @@ impl<M: MachineClocks> Node<M> {
 
     /// As [`listed`](Self::listed), but [`ReadError::Unknown`] until the source has synced: before that, a missing object may
     /// exist.
-    fn synced<T: Held>(
+    fn synced<T: SourceObject>(
         reader: &SourceReader<T>,
         what: impl Fn() -> String,
     ) -> Result<(Freshness, Option<String>), ReadError> {
         if reader.status().synced { Self::listed(reader, what) } else { Err(Self::unknown(reader, what)) }
     }
 
-    fn unknown<T: Held>(reader: &SourceReader<T>, what: impl Fn() -> String) -> ReadError {
+    fn unknown<T: SourceObject>(reader: &SourceReader<T>, what: impl Fn() -> String) -> ReadError {
         let fault = reader.status().last_fault.map(|fault| fault.error.to_string());
         let why = fault.unwrap_or_else(|| format!("the first list of {} is on its way", T::KIND.resource()));
         ReadError::Unknown { what: what(), why, retry_after: RETRY }
     }
 
     /// How fresh the objects of a source are, and why they are stale; [`ReadError::Unknown`] before its first list.
-    fn listed<T: Held>(
+    fn listed<T: SourceObject>(
         reader: &SourceReader<T>,
         what: impl Fn() -> String,
     ) -> Result<(Freshness, Option<String>), ReadError> {

@@ -10,13 +10,14 @@
 //! - *One trip*: a read asks the store once, and returns the store's answer. There are two exceptions: the object is in
 //!   backoff, or the deadline comes first. Then the answer is the object that the store [holds](larder_objects::Store::held).
 //! - *Backoff*: after a failed fetch, the object is not fetched again for a while. Readers do not wait for the backoff.
-//! - *Deadline*: a read ends at its deadline. Its fetch continues without it, and the next read gets the result.
+//! - *Deadline*: a read ends at its deadline. Its fetch continues without it, as one of at most 64, and the next read gets the
+//!   result where the strategy keeps results.
 //! - *Held for a pod*: a read for a pod keeps the pod's references until it is answered.
 //!
 //! # Cancel safety
 //!
-//! A dropped read leaves nothing behind. If other readers wait for the fetch that it drove, one of them takes the fetch over;
-//! otherwise the fetch is dropped.
+//! A read may be dropped before its deadline. If other readers wait for the fetch that it drove, one of them takes the fetch over;
+//! otherwise the fetch is dropped too.
 //!
 //! # Locks
 //!
@@ -95,16 +96,16 @@ fn mounted(kind: ObjectKind, pod: &Pod) -> impl Iterator<Item = &str> {
 
 /// The TTL of the node's annotation, whatever the node's source is.
 #[derive(Clone)]
-pub(crate) struct NodeTtl(pub(crate) Arc<dyn Ttl>);
+pub(crate) struct SharedTtl(pub(crate) Arc<dyn Ttl>);
 
-impl Ttl for NodeTtl {
+impl Ttl for SharedTtl {
     fn object_ttl(&self) -> Option<ObjectTtl> {
         self.0.object_ttl()
     }
 }
 
 /// The store of the configured strategy. Its fetches and reflectors are logged, and have the same type of error.
-type ObjectStore<F, R, C> = StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, NodeTtl>;
+type ObjectStore<F, R, C> = StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, SharedTtl>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
@@ -139,7 +140,7 @@ pub(crate) struct ObjectCacheConfig<F, R, C> {
     pub(crate) reflect: R,
     pub(crate) watch: AutoOptions,
     pub(crate) clock: C,
-    pub(crate) ttl: NodeTtl,
+    pub(crate) ttl: SharedTtl,
     pub(crate) default_ttl: Duration,
     /// The source that answers name, if it is not the API server.
     pub(crate) source: Option<Source>,

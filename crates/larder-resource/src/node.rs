@@ -4,7 +4,7 @@ use crate::error::DecodeError;
 use crate::json::{Borrowed, Strict};
 use crate::kind::Kind;
 use crate::object::KubeObject;
-use crate::source::{Held, SourceReader};
+use crate::source::{SourceObject, SourceReader};
 use crate::text::Text;
 use larder_objects::{ObjectTtl, Ttl};
 use serde::Deserialize;
@@ -70,7 +70,7 @@ impl AsRef<[u8]> for Node {
     }
 }
 
-impl Held for Node {
+impl SourceObject for Node {
     const KIND: Kind = Kind::Node;
 
     fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {

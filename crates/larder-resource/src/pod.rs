@@ -4,7 +4,7 @@ use crate::error::DecodeError;
 use crate::json::{Borrowed, Strict};
 use crate::kind::Kind;
 use crate::object::KubeObject;
-use crate::source::Held;
+use crate::source::SourceObject;
 use crate::text::Text;
 use serde::Deserialize;
 use std::fmt;
@@ -175,7 +175,7 @@ impl AsRef<[u8]> for Pod {
     }
 }
 
-impl Held for Pod {
+impl SourceObject for Pod {
     const KIND: Kind = Kind::Pod;
 
     fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {

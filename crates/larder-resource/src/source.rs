@@ -46,7 +46,7 @@ pub use writer::SourceWriter;
 pub const CHANGES: usize = 256;
 
 /// What a source can hold: [`Pod`](crate::Pod) and [`Node`](crate::Node).
-pub trait Held: Send + Sync + Sized + 'static {
+pub trait SourceObject: Send + Sync + Sized + 'static {
     /// The kind that these are.
     const KIND: Kind;
 
@@ -150,7 +150,7 @@ struct Shared<T> {
 /// assert_eq!(reader.get("web", "p").unwrap().runtime_uid(), "u1");
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
-pub fn new<T: Held>(kind: Source, clock: impl Clock) -> (SourceWriter<T>, SourceReader<T>) {
+pub fn new<T: SourceObject>(kind: Source, clock: impl Clock) -> (SourceWriter<T>, SourceReader<T>) {
     let clock: Arc<dyn Clock> = Arc::new(clock);
     let (changes, _) = broadcast::channel(CHANGES);
     let (synced_sender, synced) = watch::channel(Synced::No);
@@ -182,7 +182,7 @@ pub struct SourceReader<T> {
     shared: Arc<Shared<T>>,
 }
 
-impl<T: Held> SourceReader<T> {
+impl<T: SourceObject> SourceReader<T> {
     /// All objects, ordered by namespace and name.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.shared.state.read().objects.values().cloned().collect()
@@ -239,7 +239,7 @@ impl<T> Clone for SourceReader<T> {
     }
 }
 
-impl<T: Held> fmt::Debug for SourceReader<T> {
+impl<T: SourceObject> fmt::Debug for SourceReader<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SourceReader").field("kind", &T::KIND).field("status", &self.status()).finish()
     }

@@ -11,7 +11,7 @@ use crate::report::{
 };
 use larder_clock::MachineClocks;
 use larder_objects::{Kept, ObjectState, ObjectStatus};
-use larder_resource::source::Held;
+use larder_resource::source::SourceObject;
 use larder_resource::{ObjectKind, PerKind, SourceReader};
 
 impl<M: MachineClocks> Node<M> {
@@ -120,7 +120,7 @@ impl<M: MachineClocks> Node<M> {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        fn has_answered<T: Held>(reader: &SourceReader<T>) -> bool {
+        fn has_answered<T: SourceObject>(reader: &SourceReader<T>) -> bool {
             let status = reader.status();
             status.synced || status.last_fault.is_some()
         }
@@ -159,7 +159,7 @@ impl<M: MachineClocks> Node<M> {
         sources
     }
 
-    fn source_report<T: Held>(&self, name: &str, from: &str, reader: &SourceReader<T>) -> SourceReport {
+    fn source_report<T: SourceObject>(&self, name: &str, from: &str, reader: &SourceReader<T>) -> SourceReport {
         let status = reader.status();
         let state = match (status.synced, status.connected, &status.last_fault) {
             (true, true, _) => SourceState::Ok,
@@ -316,7 +316,7 @@ impl ReportedState {
     }
 }
 
-fn not_synced<T: Held>(reader: &SourceReader<T>) -> Option<String> {
+fn not_synced<T: SourceObject>(reader: &SourceReader<T>) -> Option<String> {
     let status = reader.status();
     let why = || status.last_fault.map_or_else(|| "not listed yet".to_owned(), |fault| fault.error.to_string());
     (!status.synced).then(why)

@@ -216,7 +216,7 @@ fn cache_from(
         watch: AutoOptions::default(),
         fetch: FetchFrom(Arc::clone(server)),
         clock: TokioClock::new(),
-        ttl: NodeTtl(Arc::new(DefaultTtl)),
+        ttl: SharedTtl(Arc::new(DefaultTtl)),
         default_ttl,
         source,
         policy,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Policy;
 use crate::metrics::Metrics;
-use crate::objects::{NodeTtl, ObjectCacheConfig};
+use crate::objects::{ObjectCacheConfig, SharedTtl};
 use crate::strategy::Strategy;
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::{AutoOptions, DefaultTtl, Source};
@@ -34,7 +34,7 @@ fn follow(release_ended: bool) -> Followed {
             reflect: ObjectReflectors::Manifests,
             watch: AutoOptions::default(),
             clock,
-            ttl: NodeTtl(Arc::new(DefaultTtl)),
+            ttl: SharedTtl(Arc::new(DefaultTtl)),
             default_ttl: Duration::ZERO,
             source: None,
             policy: Policy { fetch_backoff_initial: Duration::ZERO, ..Policy::default() },

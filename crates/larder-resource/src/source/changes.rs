@@ -1,6 +1,6 @@
 //! Following a source without a buffer that grows.
 
-use super::{Held, Shared, Synced};
+use super::{Shared, SourceObject, Synced};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -49,7 +49,7 @@ pub struct Changes<T> {
     resyncs: u64,
 }
 
-impl<T: Held> Changes<T> {
+impl<T: SourceObject> Changes<T> {
     pub(super) fn new(shared: Arc<Shared<T>>) -> Self {
         Self { shared, receiver: None, resyncs: 0 }
     }
@@ -95,7 +95,7 @@ impl<T: Held> Changes<T> {
     }
 }
 
-impl<T: Held> fmt::Debug for Changes<T> {
+impl<T: SourceObject> fmt::Debug for Changes<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Changes").field("kind", &T::KIND).field("gaps", &self.gaps()).finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
 //! The writing end of a source.
 
-use super::{Change, Fault, Held, Shared, SourceStatus, State, Synced};
+use super::{Change, Fault, Shared, SourceObject, SourceStatus, State, Synced};
 use crate::kind::Kind;
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason};
@@ -19,7 +19,7 @@ pub struct SourceWriter<T> {
     clock: Arc<dyn Clock>,
 }
 
-impl<T: Held> SourceWriter<T> {
+impl<T: SourceObject> SourceWriter<T> {
     pub(super) fn new(
         shared: Arc<Shared<T>>,
         changes: broadcast::Sender<Change<T>>,
@@ -165,7 +165,7 @@ impl<T: Held> SourceWriter<T> {
     }
 }
 
-impl<T: Held> fmt::Debug for SourceWriter<T> {
+impl<T: SourceObject> fmt::Debug for SourceWriter<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SourceWriter").field("kind", &T::KIND).finish_non_exhaustive()
     }
