@@ -1,24 +1,19 @@
-//! Reads one Secret or ConfigMap, and retries a 403 that may be too early. Other retries are the caller's.
+//! Reads one Secret or ConfigMap, and retries a 403 that comes soon after a pod's arrival. There is no other retry: the next read
+//! fetches again.
 
-use crate::backoff::Backoff;
 use crate::client::{KubeClient, segment};
 use crate::error::{KubeError, Target};
+use crate::forbidden_grace;
 use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
 use larder_resource::{DecodeError, KubeObject, ObjectKind};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// The backoff of a 403 that may be too early.
-const DOUBT_INITIAL: Duration = Duration::from_millis(100);
-const DOUBT_MAX: Duration = Duration::from_secs(1);
 
 /// Reads Secrets or ConfigMaps; made by [`KubeClient::fetcher`].
 ///
 /// # Guarantees
 ///
-/// - *One attempt* for a fetch, within [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline); further retries are
-///   the store's. One exception: a consistent read retries a 403 if a pod has just arrived in the object's namespace or the
+/// - *One attempt* for a fetch, within [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline). One exception: a consistent read retries a 403 if a pod has just arrived in the object's namespace or the
 ///   server was just unavailable, with a backoff from 100 ms to 1 s, until the grace or the deadline is over. The Node
 ///   authorizer learns of a pod a moment later than the node, and of all pods a moment after its own start.
 /// - *The requested object*: a response of another kind, name or namespace is an error, and so is a truncated one.
@@ -46,7 +41,7 @@ impl KubeFetch {
         let target = Target::Object(self.kind.into(), key.clone());
         let path = path_of(self.kind, key, read).ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
         let deadline = Instant::now() + self.client.options().fetch_deadline;
-        let mut doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX, &self.client.options().jitter);
+        let mut doubts = forbidden_grace::backoff(&self.client.options().jitter);
         loop {
             let error = match self.client.get(&target, &path, deadline, self.client.options().max_object_bytes).await {
                 Ok(body) => return self.checked(key, &target, &body),

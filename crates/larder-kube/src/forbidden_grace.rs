@@ -2,13 +2,20 @@
 //!
 //! The Node authorizer allows a node to read the objects that its pods refer to. It learns of a new pod a moment later than the
 //! node does, and of all pods a moment after its own start. Until then it answers 403. So a 403 is retried for a while in a
-//! namespace in which a pod has just arrived, and everywhere while the API server is coming back.
+//! namespace in which a pod has just arrived, and everywhere from an outage until the pods are watched again.
 
+use crate::backoff::Backoff;
+use larder_clock::Jitter;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The backoff of the retries: from 100 ms to 1 s.
+pub(crate) fn backoff(jitter: &Jitter) -> Backoff {
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(1), jitter)
+}
 
 /// When a pod last arrived, by namespace. Each arrival drops the entries that are older than the grace, so the map has no more
 /// entries than namespaces with an arrival within the grace.

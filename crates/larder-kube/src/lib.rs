@@ -20,15 +20,17 @@
 //!               └─ pool ─ tls, proxy, connector          HTTP/2 and HTTP/1.1 connections, PINGs
 //! ```
 //!
-//! Rules that several modules share: `backoff` (length of a pause), `availability` (an outage ends: all retry),
-//! `forbidden_grace` (a 403 that is retried), `options` (every number), `error`, `stats`.
+//! Rules that several modules share: `backoff` (length of a pause), `availability` (when the server is back, all retry
+//! at once), `forbidden_grace` (a 403 soon after a pod's arrival is retried), `options` (every setting; other constants stand in the
+//! module that uses them), `error`, `stats`.
 //!
 //! # Guarantees
 //!
 //! - *Consistent*: an object is reported missing only after a consistent read, a complete consistent list, or a watch that
 //!   continues that list without a gap.
-//! - *No false freshness*: an object counts as current only while its watch's connection shows signs of life.
-//! - *Kind to the server*: few connections, one request for each object, backoff with jitter that respects `Retry-After`, and
+//! - *No false freshness*: a watched object counts as current only while the connection of its watch shows signs of life. How
+//!   long a fetched object is fresh is the store's rule.
+//! - *Kind to the server*: few connections, one watch for each object or namespace, backoff with jitter that respects `Retry-After`, and
 //!   a limit on the requests that start or end at a time.
 //! - *Bounded*: every request, connection and pause has a deadline, every response a largest size, every task an owner that
 //!   ends it.

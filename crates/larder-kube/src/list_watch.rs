@@ -25,37 +25,34 @@
 //!
 //! `Probing` leads to `Resuming` when the server has reached the loop's version.
 //!
-//! After every failure it is [`State::BackingOff`] before the state that comes next.
+//! After a failure the loop is [`State::BackingOff`] before its next state, except after 410, after a silent watch, and after a
+//! 403 in `Probing`. A failure in `Probing` leads to `Probing`. A watch that 'fails in place' has failed
+//! [`FAILURES_IN_PLACE`] times in a row at the same version.
 //!
 //! # Guarantees
 //!
-//! - *Consistent lists*: Secrets, `ConfigMap`s and the node are listed as of now. So are pods wherever the API server can do
-//!   that from its watch cache; `start` has what happens otherwise. What such a list lacks does not exist.
-//! - *No gap*: a watch that ended, in good order or with its connection, goes on from the version that was told last. Where
-//!   the server no longer has that version (410), where something cannot be read, and after a long silence, everything is
-//!   listed again. So it is where a watch fails twice in a row at the same version ([`FAILURES_IN_PLACE`]), as of a compacted
-//!   or damaged etcd; client-go lists after the first such failure.
-//! - *No false freshness*: what is held counts as current while its watch is open and its connection shows signs of life
-//!   ([`Sink::confirm`]); over HTTP/1.1, when a bookmark comes. It counts as stale when the watch fails, or when its
-//!   connection has been silent for one and a half times [`KubeOptions::ping_interval`](crate::KubeOptions::ping_interval)
-//!   (two seconds more than that at least), which is noticed within twice that: 10 s. It also counts as stale when a watch
-//!   has ended, in good order too, and no other is open within that time. A watch that goes on after an outage, or after
-//!   what it goes on from has become stale, confirms nothing at once. It confirms when it has reached the version that the
-//!   server was at, or when it has been quiet for a second.
-//! - *Versions that go back are noticed*, as after a restore of etcd: by an event or bookmark older than the one before,
-//!   and by the version that the server is at, for which one list-watch of a kind asks after an outage before any goes on
-//!   from an old version. Everything is listed again then, and [`Sink::went_back`] told.
-//! - *Patience*: after a failure it waits, longer each time up to
-//!   [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), at random, and as long as `Retry-After` asks. The first
-//!   success of any request to a server that was away or refused larder ends the wait, but for what `Retry-After` asks. At most
-//!   [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) list-watches of a kind list or begin a watch at a
-//!   time.
+//! - *Consistent lists*: a list is as new as its request, and what it lacks does not exist. `start` has the exception: pods on a
+//!   server whose watch cache lags.
+//! - *No gap*: a watch continues at the last reported version. The loop lists again where the server no longer has that version
+//!   (410), where an event cannot be read, after a long silence, and where a watch fails in place, as on a compacted or damaged
+//!   etcd. (client-go lists after the first such failure.)
+//! - *No false freshness*: the objects are current while the watch is open and its connection shows signs of life
+//!   ([`Sink::confirm`]), or over HTTP/1.1 when a bookmark comes. They are stale within 10 s of the last sign, whether the
+//!   connection is silent or no watch is open; `liveness` has the exact times. A watch that continues after an outage, or that
+//!   opens after its objects have become stale, confirms them only when it has reached the version that the server was at, or
+//!   when it has been quiet for a second.
+//! - *Versions that go back are noticed*, as after a restore of etcd: an event, a bookmark or the server's own version is older than the
+//!   reported one. After an outage, one list-watch of a kind asks for the server's version before any of them continues. The
+//!   loop reports [`Sink::went_back`] and lists again.
+//! - *Backoff*: it grows to [`KubeOptions::backoff_max`](crate::KubeOptions::backoff_max), with jitter, and is never shorter than
+//!   `Retry-After` asks. When a server that was unavailable answers any request, the pauses of all end
+//!   (`availability`). At most [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) list-watches of a kind
+//!   list or begin a watch at a time.
 //! - *Polling without room*: where watches fill all connections that larder may open, a list-watch lists after each pause of its
-//!   backoff until its watch finds room. Between two lists what it told is stale ([`KubeError::NoRoom`]).
-//! - *Refusals end*: that a server refuses streaming lists is remembered for the kind, and one request tries again after an
-//!   outage and after ten minutes.
-//! - *A 403 for what a new pod refers to* is asked again for a moment, not told; see
-//!   [`KubeOptions::forbidden_grace`](crate::KubeOptions::forbidden_grace).
+//!   backoff until its watch finds room. Between two lists its objects are stale ([`KubeError::NoRoom`]).
+//! - *Refused streaming lists are retried*: `streaming` remembers the refusal for the kind. One request tries again after an outage
+//!   and after ten minutes.
+//! - *A 403 soon after a pod's arrival* is retried and not reported; `forbidden_grace` says for how long.
 //!
 //! # Cancel safety
 //!
@@ -63,12 +60,12 @@
 //!
 //! # Locks
 //!
-//! One over the list-watches of a kind that are current, held while their sinks are told; a sink's locks come after
-//! it.
+//! One over the current list-watches of a kind, held while `liveness` calls their sinks. A sink's locks come after it.
 
 use crate::backoff::Backoff;
 use crate::client::KubeClient;
 use crate::error::KubeError;
+use crate::forbidden_grace;
 use larder_objects::{ReadKind, resource_version_order};
 use larder_resource::KubeObject;
 use liveness::{Member, QuietWatches};
@@ -102,10 +99,6 @@ const SETTLED: Duration = Duration::from_secs(1);
 /// After so many failures of a watch in a row, none of which got beyond the version before, everything is listed: what
 /// fails there may fail for ever. Two, so that a server that fails one request does not have all of its nodes list at once.
 const FAILURES_IN_PLACE: u8 = 2;
-
-/// The pauses before a 403 that is doubted is asked again.
-const DOUBT_INITIAL: Duration = Duration::from_millis(100);
-const DOUBT_MAX: Duration = Duration::from_secs(1);
 
 /// Whom a list-watch tells what it learns. Clones tell the same.
 ///
@@ -273,7 +266,7 @@ impl<S: Sink> ListWatch<S> {
             failures_in_place: 0,
             failing: false,
         };
-        let doubts = Backoff::new(DOUBT_INITIAL, DOUBT_MAX, &options.jitter);
+        let doubts = forbidden_grace::backoff(&options.jitter);
         Ok(Self { shared, selection, sink, unwatched: None, at, backoff, doubts })
     }
 

@@ -60,7 +60,8 @@ pub struct KubeOptions {
     /// The longest `Retry-After` that larder respects. 2 min: a wrong header must not blind a node.
     pub retry_after_max: Duration,
     /// How long after a pod's arrival a 403 for an object of its namespace is retried, because the Node authorizer learns of
-    /// the pod later than the node. 10 s; zero never retries.
+    /// the pod later than the node. A single fetch gives up at `fetch_deadline`. Until the pods are watched again after an outage, a
+    /// 403 is retried in every namespace. 10 s; zero never retries.
     pub forbidden_grace: Duration,
     /// The most objects of a page. 250: a node's pods fit one page, and memory is bounded.
     pub page_size: u32,

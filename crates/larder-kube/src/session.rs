@@ -2,21 +2,21 @@
 //!
 //! # Guarantees
 //!
-//! - *Read again where something failed*: after a refusal of the credentials (401), and after a connection or handshake that
-//!   failed, the configuration and its files are read again, and a plugin whose credentials were refused is run again. What has
-//!   changed makes a new session; what has not, changes nothing. They are looked at every 10 seconds besides, and whatever
-//!   fails is tried again at least as often.
-//! - *Once for all*: one task reads, whoever asks for it. Those who fail meanwhile wait for its end, each until its own
-//!   deadline, and go on with the new session.
-//! - *A read that hangs holds up nobody else*: an attempt waits 10 seconds for files. The next attempt reads anew, at most once
+//! - *Renewed after a failure*: after a 401, and after a failed connection or handshake, the keeper reads the configuration and its
+//!   files again. It runs a plugin again if the server refused the plugin's credentials. A change makes a new session. The
+//!   keeper also looks at the files every 10 seconds, and retries a failed renewal at least as often.
+//! - *One renewal for all*: one task renews. Requests that fail meanwhile wait for it, each until its own deadline, and continue
+//!   with the new session.
+//! - *A read that hangs holds up nobody else*: a renewal waits 10 seconds for files. The next renewal reads anew, at most once
 //!   for each file that does not answer ([`Files`]).
-//! - *Bounded*: after an attempt that was asked for the next waits for a second, then longer, up to 10 seconds.
-//! - *No harm*: another server or certificate that is found while all is well takes effect once the server can be connected to
-//!   with it. Tokens take effect at once, and leave connections and watches where they are.
+//! - *Bounded*: after a renewal that a request has asked for, the next such renewal waits for a second, then longer, up to 10
+//!   seconds.
+//! - *No harm*: if nothing fails, another server or certificate takes effect only after larder has connected with it. A new token
+//!   takes effect at once, and leaves connections and watches open.
 //!
 //! # Cancel safety
 //!
-//! Whoever waits only waits. The task ends with the client, and a plugin with it.
+//! A request that waits may be dropped. The task ends with the client, and so does a plugin that runs.
 //!
 //! # Locks
 //!

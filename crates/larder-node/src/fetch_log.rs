@@ -2,12 +2,12 @@
 //! backoff.
 //!
 //! [`LoggedFetch`] wraps the fetches of the store, and `reflector_log` wraps its reflectors; both write this log. `objects`
-//! reads it before each fetch, and the report reads the [health](FetchLog::health) of the source.
+//! looks at it before each read, and the report reads the [health](FetchLog::health) of the source.
 //!
 //! # Limits
 //!
 //! There is a record for each object whose fetch fails, until a fetch succeeds or the record is [forgotten](FetchLog::forget)
-//! with the last reference. There is a record for each watch that fails, until it continues or [ends](FetchLog::watch_ended).
+//! with the object's last reference. There is a record for each watch that fails, until it continues or [ends](FetchLog::watch_ended).
 //!
 //! # Locks
 //!

@@ -12,9 +12,9 @@
 //! the cache of its kind. That cache asks its store, and the store fetches from the API server or from the manifests, or
 //! watches there.
 //!
-//! The rules are not here: larder-objects decides which objects may be read, how long they are fresh, and what to keep of
-//! them; larder-pleg decides when to ask the container runtime. This crate adds what a daemon needs around them: deadlines,
-//! backoff, and reads in flight for pods that go.
+//! larder-objects decides which objects may be read, how long they are fresh, and what to keep of them. larder-pleg decides when
+//! to ask the container runtime. This crate decides the rest of what a daemon does: deadlines, the backoff of fetches, reads in
+//! flight for pods that go, and that objects from manifests are always fresh.
 //!
 //! # Where to change what
 //!
@@ -22,9 +22,9 @@
 //! | --- | --- |
 //! | a setting, and its check | `config` |
 //! | which sources and tasks run, and what a read of the node returns | `node`; `answer` and `error` are its results |
-//! | whether a read asks the store, and until when it waits | `objects`; `fetch_log` and `reflector_log` record failures and compute the backoff |
+//! | whether a read asks the store, and until when it waits | `objects`; `fetch_log` records the failures of fetches and computes their backoff, `reflector_log` records the failures of watches |
 //! | how long an object is fresh, and what is last known of it | larder-objects, whose store `objects` asks |
-//! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` prolongs it for reads in flight |
+//! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` holds the objects of a pod that goes until the reads for it are answered |
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
 //! | container status | `runtime`; `runtime/search` finds the runtime's socket |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
@@ -48,8 +48,8 @@
 //!
 //! # Locks
 //!
-//! Each module has its own, and holds none over an `.await`. `objects` locks its pod reads before the fetch log and before the
-//! locks of larder-objects. Nothing else is locked under another module's lock.
+//! None is held over an `.await`. The order is: the pod reads of `objects`, then the fetch log or the locks of larder-objects.
+//! larder-kube reports signs of life and failures under a lock of its own, which comes before the fetch log.
 
 mod answer;
 mod config;

@@ -4,8 +4,9 @@
 //!
 //! # Guarantees
 //!
-//! - A pod is registered from when its source reports it until it is deleted or terminal, whichever is first. A terminal pod
-//!   needs no objects, so it keeps none alive.
+//! - A pod is registered from when its source reports it until it is deleted or, with
+//!   [`release_ended_pods`](crate::Policy::release_ended_pods), terminal, whichever is first. A version of a pod that cannot be
+//!   parsed changes nothing.
 //! - A pod whose deletion the source missed, because its watch had a gap, is unregistered by the next full list.
 //! - A read that comes between a pod's arrival and its registration waits for the registration. So it is not refused, and it is
 //!   not answered with an object that was fetched before the pod came.
@@ -108,7 +109,7 @@ impl<M: MachineClocks> Registrar<M> {
                 }
             }
             Err(error) => {
-                tracing::warn!(namespace = pod.namespace(), pod = pod.name(), %error, "cannot read the pod: its objects are not held");
+                tracing::warn!(namespace = pod.namespace(), pod = pod.name(), %error, "cannot read the pod: larder holds the objects of the version before, if it could read that");
                 self.unreadable.lock().insert(key(), error.to_string());
             }
         }

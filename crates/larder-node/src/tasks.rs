@@ -1,5 +1,5 @@
-//! The tasks of a node's larder. Each has a name and ends with the token; [`Tasks::stop`] waits for all of them. A task that
-//! ends earlier is recorded, and the report and `/livez` name it.
+//! The tasks of a node's larder. Each ends with the token. [`Tasks::stop`] waits for them, and aborts a task that takes longer
+//! than 5 s. A lasting task has a name; if it ends before the token, the report and `/livez` name it.
 
 use parking_lot::Mutex;
 use std::borrow::Cow;

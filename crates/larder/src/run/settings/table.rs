@@ -90,7 +90,7 @@ settings! {
     config.kube.backoff_max;
     /// The longest Retry-After of the API server that larder obeys
     config.kube.retry_after_max;
-    /// For how long after a pod's arrival larder asks again after a 403: the Node authorizer may not know the pod yet
+    /// For how long after a pod's arrival larder retries after a 403: the Node authorizer may not know the pod yet. A single fetch ends at kube.fetchDeadline
     config.kube.forbidden_grace;
     /// The most objects in a page of a list
     config.kube.page_size;
