@@ -17,19 +17,28 @@ pub(crate) struct Found {
 /// What is wrong with a document or an item.
 pub(crate) struct Mistake {
     pub(crate) problem: String,
-    /// Whether it may be of any Secret or ConfigMap; otherwise it is known to be of none.
-    pub(crate) hides: bool,
+    pub(crate) hides: Hides,
+}
+
+/// What a document that cannot be read may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hides {
+    /// A Secret or a ConfigMap.
+    pub(crate) objects: bool,
+    /// A pod.
+    pub(crate) pods: bool,
 }
 
 impl Mistake {
     fn of(kind: &str, problem: String) -> Self {
-        Self { problem, hides: kind != "Pod" }
+        let hides = Hides { objects: kind != "Pod", pods: !matches!(kind, "Secret" | "ConfigMap") };
+        Self { problem, hides }
     }
 }
 
 impl From<String> for Mistake {
     fn from(problem: String) -> Self {
-        Self { problem, hides: true }
+        Self { problem, hides: Hides { objects: true, pods: true } }
     }
 }
 
@@ -210,7 +219,7 @@ fn unknown(version: &str, kind: &str) -> Mistake {
         "{version} {kind} is nothing that a node's larder holds; it takes v1 {} and lists of these",
         ManifestKind::names()
     );
-    Mistake { problem, hides: false }
+    Mistake { problem, hides: Hides { objects: false, pods: false } }
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@
 //!
 //! - *Each document on its own*: a bad one is reported with file, line and number, the good ones around it are served.
 //! - *Nothing vanishes by a slip*: while a file cannot be read, or one of its documents cannot, what the file had before and
-//!   lacks now is served on, and the report says so; of Secrets and ConfigMaps as stale. A file that has become empty is
+//!   lacks now is served on as stale, and the report says so. A file that has become empty is
 //!   believed at the second look. What is no regular file, such as a FIFO or a directory, cannot be read; a file that is gone is
 //!   gone.
 //! - *Absent is what is in no manifest*: while there is one that cannot be read and may hold a Secret or a ConfigMap, those
-//!   that are in none are not known, with the reason.
+//!   that are in none are not known, with the reason. For pods, [`BrokenPods`] says so.
 //! - *First wins*: of two objects of the same kind, namespace and name, the one in the file whose name sorts first, then the
 //!   one further up, is served; the other is reported.
 //! - *Versions*: every change of an object has a `resourceVersion` higher than all before, also after a restart if the wall
@@ -59,6 +59,7 @@
 //! # Ok::<(), larder_manifests::ManifestError>(()) }).unwrap();
 //! ```
 
+mod broken_pods;
 mod document;
 mod error;
 mod fetch;
@@ -69,6 +70,7 @@ mod source;
 mod state;
 
 #[doc(hidden)]
+pub use broken_pods::{Broken, BrokenPods};
 pub use document::manifest_meaning;
 pub use error::{ManifestError, Problem};
 pub use fetch::ManifestFetch;

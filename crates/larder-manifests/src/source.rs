@@ -1,5 +1,6 @@
 //! Follows a folder of manifests.
 
+use crate::broken_pods::BrokenPods;
 use crate::error::{ManifestError, Problem};
 use crate::fetch::ManifestFetch;
 use crate::folder;
@@ -81,6 +82,7 @@ struct Shared {
     folder: PathBuf,
     pods: SourceReader<Pod>,
     objects: RwLock<Arc<Objects>>,
+    broken_pods: RwLock<Arc<BrokenPods>>,
     problems: RwLock<Arc<[Problem]>>,
 }
 
@@ -99,6 +101,12 @@ impl ManifestReader {
     /// The pods, with the state of the whole source: synced, last read, last fault.
     pub fn pods(&self) -> &SourceReader<Pod> {
         &self.shared.pods
+    }
+
+    /// Which pods are stale or not known, because a manifest cannot be read. A caller reads this before the pods: the pods of a
+    /// mended manifest are there before this says that the manifest is mended.
+    pub fn broken_pods(&self) -> Arc<BrokenPods> {
+        Arc::clone(&self.shared.broken_pods.read())
     }
 
     /// A Secret or a ConfigMap.
@@ -179,8 +187,13 @@ impl ManifestSource {
         folder::list(&folder, 1).map_err(|error| unreadable(&folder, error))?;
         let version = u64::try_from(clock.now().as_nanos() / 1_000_000).unwrap_or_default();
         let (writer, pods) = source::new(Source::Manifest, clock);
-        let shared =
-            Shared { folder: folder.clone(), pods, objects: RwLock::default(), problems: RwLock::new(Arc::new([])) };
+        let shared = Shared {
+            folder: folder.clone(),
+            pods,
+            objects: RwLock::default(),
+            broken_pods: RwLock::default(),
+            problems: RwLock::new(Arc::new([])),
+        };
         let state = State::new(folder, node.to_owned(), options.clone(), version);
         Ok(Self { state, options, writer, reader: ManifestReader { shared: Arc::new(shared) } })
     }
@@ -264,7 +277,10 @@ fn publish(shared: &Shared, writer: &mut SourceWriter<Pod>, scan: Scan) {
     }
     *shared.problems.write() = scan.problems.into();
     *shared.objects.write() = Arc::new(scan.objects);
+    let mut broken_pods = scan.broken_pods;
+    broken_pods.date(&shared.broken_pods.read(), shared.pods.status().last_contact);
     writer.replace(scan.pods);
+    *shared.broken_pods.write() = Arc::new(broken_pods);
 }
 
 /// Tells when something in the folder has changed. Without it (no inotify left), only the rescans do.

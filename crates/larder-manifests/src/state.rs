@@ -1,5 +1,6 @@
 //! What the files had at the last look, and what of it is served.
 
+use crate::broken_pods::BrokenPods;
 use crate::document::{self, Mistake};
 use crate::error::Problem;
 use crate::folder::{self, Candidate, Stamp, Unread};
@@ -32,6 +33,8 @@ pub(crate) struct Objects {
 pub(crate) struct Scan {
     pub(crate) pods: Vec<Arc<Pod>>,
     pub(crate) objects: Objects,
+    /// Without times.
+    pub(crate) broken_pods: BrokenPods,
     pub(crate) problems: Vec<Problem>,
     /// A file is to be looked at again soon.
     pub(crate) again: bool,
@@ -58,8 +61,10 @@ struct Contents {
     problems: Problems,
     /// What is served though the file lacks it now.
     served_as_before: Option<Problem>,
-    /// The first problem behind which an object may be that nobody knows.
+    /// The first problem behind which a Secret or ConfigMap may be that nobody knows.
     hides: Option<Problem>,
+    /// The same, of pods.
+    hides_pod: Option<Problem>,
     seen_empty: bool,
 }
 
@@ -190,6 +195,7 @@ impl State {
             );
             let problem = Problem { file: self.folder.clone(), document: None, line: None, column: None, problem };
             scan.objects.hidden.get_or_insert_with(|| problem.clone());
+            scan.broken_pods.hiding.get_or_insert_with(|| problem.clone().into());
             scan.problems.push(problem);
         }
         Ok(scan)
@@ -217,7 +223,7 @@ impl State {
             known.entry((&entry.key, entry.fingerprint)).or_insert(entry);
         }
         let mut problems = Problems::default();
-        (contents.hides, contents.served_as_before) = (None, None);
+        (contents.hides, contents.hides_pod, contents.served_as_before) = (None, None, None);
         for found in found {
             if cancelled.is_cancelled() {
                 return Looked::Cancelled;
@@ -230,8 +236,11 @@ impl State {
                 Err(Mistake { problem, hides }) => {
                     let (document, line) = (Some(found.document), Some(found.line));
                     let problem = Problem { file: path.to_owned(), document, line, column: found.column, problem };
-                    if hides {
+                    if hides.objects {
                         contents.hides.get_or_insert_with(|| problem.clone());
+                    }
+                    if hides.pods {
+                        contents.hides_pod.get_or_insert_with(|| problem.clone());
                     }
                     problems.push(problem);
                 }
@@ -280,13 +289,16 @@ impl State {
         let mut problems = Vec::new();
         let mut winners: HashMap<Key, (PathBuf, usize)> = HashMap::new();
         let mut uids: HashMap<Box<str>, Key> = HashMap::new();
-        let (mut pods, mut objects) = (Vec::new(), Objects::default());
+        let (mut pods, mut objects, mut broken_pods) = (Vec::new(), Objects::default(), BrokenPods::default());
         let mut served = HashMap::with_capacity(self.served.len());
         for (name, contents) in &mut self.files {
             let path = self.folder.join(name);
             let mut of_file = contents.problems.clone();
             if objects.hidden.is_none() {
                 objects.hidden.clone_from(&contents.hides);
+            }
+            if broken_pods.hiding.is_none() {
+                broken_pods.hiding = contents.hides_pod.clone().map(Into::into);
             }
             for entry in &mut contents.entries {
                 let mut refuse = |problem: String| {
@@ -322,17 +334,23 @@ impl State {
                 }
                 winners.insert(entry.key.clone(), (path.clone(), entry.line));
                 served.insert(entry.key.clone(), (entry.fingerprint, entry.version));
+                // Where all that can be read is of other kinds, the first that is wrong stands for all.
+                let why = |hides: &Option<Problem>| {
+                    let why = hides.as_ref().or(contents.problems.reported.first());
+                    why.filter(|_| entry.kept).cloned()
+                };
                 match &entry.object {
                     Held::Pod(pod) => {
                         uids.insert(pod.runtime_uid().into(), entry.key.clone());
                         pods.push(Arc::clone(pod));
+                        if let Some(why) = why(&contents.hides_pod) {
+                            broken_pods.stale.insert(key.clone(), why.into());
+                        }
                     }
                     Held::Object(object) => {
                         objects.served.insert(entry.key.clone(), Arc::clone(object));
-                        // Where all that can be read is of other kinds, the first that is wrong stands for all.
-                        let why = contents.hides.as_ref().or(contents.problems.reported.first());
-                        if let Some(why) = why.filter(|_| entry.kept) {
-                            objects.kept.insert(entry.key.clone(), why.clone());
+                        if let Some(why) = why(&contents.hides) {
+                            objects.kept.insert(entry.key.clone(), why);
                         }
                     }
                 }
@@ -341,7 +359,7 @@ impl State {
             problems.extend(contents.served_as_before.clone());
         }
         self.served = served;
-        Scan { pods, objects, problems, again: false }
+        Scan { pods, objects, broken_pods, problems, again: false }
     }
 }
 
@@ -356,6 +374,7 @@ fn unread(path: &Path, contents: &mut Contents, why: &str) {
         entry.kept = true;
     }
     contents.hides = Some(problem(path, why));
+    contents.hides_pod.clone_from(&contents.hides);
     contents.problems = Problems { reported: vec![problem(path, &text)], more: 0 };
     contents.served_as_before = None;
     contents.stamp = None;

@@ -16,7 +16,8 @@ use crate::strategy::Strategy;
 use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
 use larder_kube::NodeCheck;
-use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity};
+use larder_manifests::{Broken, BrokenPods};
+use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, StaleReason};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_resource::source::SourceObject;
@@ -352,16 +353,44 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
     pub fn get_pod(&self, namespace: &str, name: &str) -> Result<Answer<Pod>, ReadError> {
-        self.read_source(&self.pods, namespace, name)
+        // Before the pods: see there.
+        let broken = self.broken_pods();
+        let mut read = self.read_source(&self.pods, namespace, name);
+        let Some(broken) = broken else { return read };
+        match (&mut read, &broken.hiding) {
+            (Ok(answer), _) => {
+                if let Some(broken) = broken.stale.get(&ObjectKey::new(namespace, name)) {
+                    (answer.freshness, answer.why) = unconfirmed(&answer.freshness, broken);
+                }
+                read
+            }
+            (Err(ReadError::NotFound { .. }), Some(broken)) => Err(ReadError::Unknown {
+                what: format!("pod \"{namespace}/{name}\""),
+                why: format!("it may be in a manifest that cannot be read: {}", broken.problem),
+                retry_after: RETRY,
+            }),
+            (Err(_), _) => read,
+        }
     }
 
-    /// The pods of this node, in all namespaces.
+    fn broken_pods(&self) -> Option<Arc<BrokenPods>> {
+        match &self.origin {
+            Origin::Kube(..) => None,
+            Origin::Manifests { reader, .. } => Some(reader.broken_pods()),
+        }
+    }
+
+    /// The pods of this node, in all namespaces. They are stale while a manifest cannot be read that has or may have pods.
     ///
     /// # Errors
     ///
     /// [`ReadError::Unknown`] until they are known.
     pub fn list_pods(&self) -> Result<PodList, ReadError> {
-        let (freshness, why) = Self::synced(&self.pods, || "pods".to_owned())?;
+        let broken = self.broken_pods();
+        let (mut freshness, mut why) = Self::synced(&self.pods, || "pods".to_owned())?;
+        if let Some(broken) = broken.as_ref().and_then(|broken| broken.first()) {
+            (freshness, why) = unconfirmed(&freshness, broken);
+        }
         Ok(PodList { items: self.pods.list(), freshness, why })
     }
 
@@ -545,6 +574,13 @@ impl<M: MachineClocks> Node<M> {
         // The last pods may have arrived since the last tick.
         self.registrar.caught_up().await;
     }
+}
+
+/// How fresh pods are whose manifest cannot be read now, and why.
+fn unconfirmed(known: &Freshness, broken: &Broken) -> (Freshness, Option<String>) {
+    let since = broken.since.unwrap_or(known.confirmed_at);
+    let state = FreshState::Stale { since, reason: StaleReason::FetchFailed { class: "unreadable" } };
+    (Freshness::new(since, known.source, state), Some(broken.problem.to_string()))
 }
 
 impl<M: MachineClocks> fmt::Debug for Node<M> {

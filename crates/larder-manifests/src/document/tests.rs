@@ -12,7 +12,7 @@ fn lines(text: &str) -> Vec<String> {
     read(text)
         .map(|found| match &found.result {
             Ok(made) => format!("{} {} {}/{}", place(&found), made.kind, made.namespace, made.name),
-            Err(Mistake { problem, hides: true }) => format!("{}! {problem}", place(&found)),
+            Err(Mistake { problem, hides: Hides { objects: true, .. } }) => format!("{}! {problem}", place(&found)),
             Err(Mistake { problem, .. }) => format!("{}? {problem}", place(&found)),
         })
         .collect()

@@ -198,6 +198,37 @@ async fn what_a_broken_manifest_had_is_stale_and_what_it_may_have_is_not_known()
 }
 
 #[tokio::test]
+async fn the_pods_of_a_broken_manifest_are_stale_and_those_it_may_have_are_not_known() {
+    const BROKEN: &str = "kind: Pod\nmetadata: {name: web\n";
+    let (held, missing) = ("/api/v1/namespaces/shop/pods/web", "/api/v1/namespaces/shop/pods/missing");
+    // From the start on: what it has cannot be known, and the list may lack pods.
+    let daemon = Daemon::with_manifests(&[("web.yaml", BROKEN), FILES[1]]).await;
+    for path in [held, missing] {
+        let answer = daemon.get(path).await;
+        assert_eq!(answer.code, 503, "{answer:?}");
+        assert!(answer.json()["message"].as_str().unwrap().contains("web.yaml"), "{answer:?}");
+    }
+    assert!(daemon.get("/api/v1/pods").await.is_stale());
+    // Mended, all is known; broken again, what was there is old.
+    daemon.write("web.yaml", WEB);
+    let codes = async || (daemon.get(held).await.code, daemon.get(missing).await.code);
+    until("it is read", async || (codes().await == (200, 404)).then_some(())).await;
+    for path in [held, "/api/v1/pods"] {
+        assert!(!daemon.get(path).await.is_stale(), "{path}");
+    }
+    daemon.write("web.yaml", BROKEN);
+    until("it is stale", async || daemon.get(held).await.is_stale().then_some(())).await;
+    assert_eq!(codes().await, (200, 503));
+    let list = daemon.get("/api/v1/pods").await;
+    assert!(list.is_stale() && list.json()["items"][0]["metadata"]["name"] == "web", "{list:?}");
+    // A broken Secret says nothing of pods.
+    daemon.write("web.yaml", WEB);
+    daemon.write("objects.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\ndata: {k: 'no base64'}\n");
+    until("it is read", async || (codes().await == (200, 404)).then_some(())).await;
+    assert!(!daemon.get(held).await.is_stale());
+}
+
+#[tokio::test]
 async fn of_two_of_a_name_one_is_served_and_the_other_told() {
     let second = "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: {colour: red}}";
     let daemon = Daemon::with_manifests(&[FILES[0], FILES[1], ("second.yaml", second)]).await;
