@@ -130,8 +130,8 @@ fn a_section_has_all_options_that_a_file_may_set() {
     check("policy.", &policy, &[]);
     check("limits.", &Limits::default(), &[]);
     check("cri.", &cri, &[]);
-    // The rest is of tests, of the environment, or of other settings.
-    check("kube.", &kube, &["connector", "jitter", "proxies"]);
+    // The rest is of tests, of the process and its environment, or of other settings.
+    check("kube.", &kube, &["connector", "jitter", "plugin_open_files", "proxies"]);
     check(
         "pleg.",
         &pleg,
