@@ -245,7 +245,7 @@ impl ManifestSource {
                 Err(error) => {
                     let error = unreadable(&reader.shared.folder, error);
                     if reader.pods().status().failures == 0 {
-                        tracing::warn!(%error, "what is known is served on");
+                        tracing::warn!(%error, "cannot read the manifests; larder keeps serving what it knows, as stale");
                     }
                     writer.failed(error.class(), Arc::new(error));
                 }

@@ -100,9 +100,9 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
         }
         if losses == 1 && !ended.has_worked() {
             // It may never have been there: nothing is known to be lost.
-            warn!(reason, "the container runtime's events cannot be followed, trying on; all pods are relisted");
+            warn!(reason, "cannot open the container runtime's event stream; larder retries, and relists all pods");
         } else if losses == 1 {
-            warn!(reason, "the container runtime's event stream is lost; all pods are relisted");
+            warn!(reason, "the container runtime's event stream is lost; larder reopens it, and relists all pods");
         } else {
             debug!(reason, losses, "the container runtime's event stream is lost again");
         }
@@ -118,7 +118,12 @@ impl<R: Runtime, C: Clock> Pleg<R, C> {
             let reason =
                 ended.error.as_ref().map_or_else(|| "it ends the stream at once".to_owned(), ToString::to_string);
             let (period, retry) = (self.options.relist_period, self.options.unsupported_retry);
-            info!(reason, ?period, ?retry, "the container runtime has no events: it is relisted every period only");
+            info!(
+                reason,
+                ?period,
+                ?retry,
+                "the container runtime has no events; larder only lists all pods every period"
+            );
         }
     }
 

@@ -169,12 +169,11 @@ impl Settings {
     fn cluster(&self) -> anyhow::Result<Option<Cluster>> {
         match (&self.manifests, &self.kubeconfig) {
             (Some(_), Some(_)) => {
-                let problem =
-                    "kubeconfig is set, too, and only one of them can be the source of pods: remove the other";
+                let problem = "kubeconfig is also set, and larder takes pods from only one of the two: remove one";
                 Err(self.refuse("cluster", problem, None))
             }
             (_, None) if self.context.is_some() => {
-                let problem = "a context needs a kubeconfig: set it, too, with --kubeconfig or in the file";
+                let problem = "a context needs a kubeconfig: set kubeconfig in the file, or --kubeconfig";
                 Err(self.refuse("context", problem, None))
             }
             (None, Some(path)) => Ok(Some(Cluster::Kubeconfig { path: path.clone(), context: self.context.clone() })),

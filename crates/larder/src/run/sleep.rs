@@ -45,7 +45,7 @@ impl SleepTimer {
             }
             let slept = note();
             if slept >= WORTH_A_LINE {
-                tracing::info!(?slept, "the machine has slept: all that larder holds is that much older");
+                tracing::info!(?slept, "the machine has slept; everything that larder holds is older by that time");
             }
         }
     }

@@ -254,7 +254,7 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
         (
             "kubeconfig: k\nmanifests: m\n",
             "larder run --node-name n",
-            "f:2:12: manifests: kubeconfig is set, too, and only one of them can be",
+            "f:2:12: manifests: kubeconfig is also set, and larder takes pods from only one",
         ),
         ("", "larder run --context c --node-name n", "--context: a context needs a kubeconfig: "),
         ("manifests: m\ncontext: c\n", "larder run --node-name n", "f:2:10: context: a context needs a kubeconfig: "),
