@@ -139,6 +139,7 @@ fn a_section_has_all_options_that_a_file_may_set() {
             "event_capacity",
             "relist_queue",
             "relist_on_wait",
+            "jitter",
             "keep_last_status",
             "keep_unchanged",
             "independent_pods",
