@@ -131,20 +131,21 @@ impl<M: MachineClocks> Node<M> {
         let sources = Sources::open(&config, clock).await?;
         let name: Arc<str> = config.node_name.as_str().into();
         let cache = |kind: ObjectKind, fetch: ObjectSource, reflect: ObjectReflectors| {
+            let (strategy, default_ttl) = match reflect {
+                ObjectReflectors::Kube(_) => (*config.change_detection.of(kind), config.default_ttl),
+                // Each read looks into the manifests, which are in memory, and the last object read stays as last known.
+                ObjectReflectors::Manifests => (Strategy::Ttl, Duration::ZERO),
+            };
             ObjectCache::new(ObjectCacheConfig {
                 kind,
                 node: Arc::clone(&name),
-                strategy: match reflect {
-                    ObjectReflectors::Kube(_) => *config.change_detection.of(kind),
-                    // With a TTL of zero, each read looks into the manifests, and the last object read stays as last known.
-                    ObjectReflectors::Manifests => Strategy::Ttl,
-                },
+                strategy,
                 fetch,
                 reflect,
                 watch: config.watch_options(),
                 clock,
                 ttl: SharedTtl(Arc::new(sources.node.clone())),
-                default_ttl: sources.default_ttl,
+                default_ttl,
                 source: sources.source,
                 policy: config.policy.clone(),
                 token: tasks.token.clone(),

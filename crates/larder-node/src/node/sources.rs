@@ -14,7 +14,6 @@ use larder_objects::Source;
 use larder_resource::{PerKind, Pod, SourceReader, SourceWriter, source};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where pods, the node and objects come from, for reports.
 pub(super) enum Origin {
@@ -33,7 +32,6 @@ pub(super) struct Sources {
     pub(super) node: SourceReader<larder_resource::Node>,
     pub(super) objects: PerKind<(ObjectSource, ObjectReflectors)>,
     pub(super) run: RunSources,
-    pub(super) default_ttl: Duration,
     pub(super) source: Option<Source>,
 }
 
@@ -63,7 +61,6 @@ impl Sources {
             node: node.reader(),
             objects,
             run: RunSources::Kube(pods, node),
-            default_ttl: config.default_ttl,
             source: None,
             origin: Origin::Kube(client, reflects),
         })
@@ -84,8 +81,6 @@ impl Sources {
             node,
             objects,
             run: RunSources::Manifests(manifests),
-            // A read looks into a map, so every read can look at the current files.
-            default_ttl: Duration::ZERO,
             source: Some(Source::Manifest),
             origin: Origin::Manifests { reader, _no_node: writer },
         })
