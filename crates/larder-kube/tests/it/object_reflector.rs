@@ -354,6 +354,49 @@ async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
     assert!(asked[1].path.contains(&format!("&resourceVersion={version}&")), "{}", asked[1].path);
 }
 
+/// A server that ends watches early may be about to stop: each of its clients waits a moment.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_early_is_opened_again_after_a_pause_and_nothing_is_listed() {
+    let (fake, _reflect, mut feed, told) = synced("10").await;
+    for round in 1..=3 {
+        let (next, watch) = Feed::new();
+        fake.push(secrets("10", &[]));
+        fake.push(watch);
+        // Long enough to be no failure at the same version.
+        tokio::time::advance(Duration::from_secs(5)).await;
+        let ended = Instant::now();
+        drop(feed);
+        let asked = fake.until_asked(1 + 2 * round).await;
+        let (probe, resumed) = (&asked[2 * round - 1], &asked[2 * round]);
+        assert_eq!(probe.path, LIST, "it asks where the server is");
+        assert!(probe.at - ended >= Duration::from_millis(250), "{:?}", probe.at - ended);
+        assert!(resumed.path.contains("&resourceVersion=10&"), "{}", resumed.path);
+        told.expect(["confirm"]).await;
+        feed = next;
+    }
+}
+
+/// After a restore of etcd everything is listed at once. A server whose versions go to and fro is left alone for a moment.
+#[tokio::test(start_paused = true)]
+async fn versions_that_go_back_lead_to_a_list_at_once_unless_they_do_right_after_one() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    let (first, watch) = Feed::listing("4", &[tls("3")]);
+    fake.push(watch);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    let back = Instant::now();
+    feed.event("MODIFIED", &tls("5")).await;
+    told.expect(["listing", "went back: 10 to 4", "replace: 3"]).await;
+    assert_eq!(fake.asked()[1].at, back);
+
+    let (_second, watch) = Feed::listing("3", &[tls("2")]);
+    fake.push(watch);
+    let back = Instant::now();
+    first.event("MODIFIED", &tls("2")).await;
+    told.expect(["listing", "went back: 4 to 3", "replace: 2"]).await;
+    let pause = fake.asked()[2].at - back;
+    assert!(pause >= Duration::from_millis(250), "{pause:?}");
+}
+
 /// Two are lost, one asks where the server is.
 #[tokio::test(start_paused = true)]
 async fn watches_that_were_lost_go_on_where_they_were_and_confirm_when_they_have_caught_up() {
