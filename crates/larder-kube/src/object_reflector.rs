@@ -28,7 +28,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::Method;
 use larder_clock::Jitter;
-use larder_objects::{NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, ReflectorSink, Reflectors};
+use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 use larder_resource::{DecodeError, KubeObject, ObjectKind};
 use serde::Deserialize;
 use std::fmt;
@@ -57,16 +57,16 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// # let _ = async {
 /// use larder_kube::{KubeClient, KubeError, KubeOptions};
 /// use larder_resource::{KubeObject, ObjectKind};
-/// use larder_objects::{ObjectKey, Reflectors, ReflectorEvent, ReflectorSink};
+/// use larder_objects::{ObjectKey, ReflectorEvent, ReflectorSink, Reflectors, Scope};
 ///
 /// let client = KubeClient::from_kubeconfig("/etc/kubernetes/kubelet.conf", None, KubeOptions::default()).await?;
 /// let reflect = client.reflector(ObjectKind::Secret);
 /// let sink = ReflectorSink::from_fn(|event: ReflectorEvent<KubeObject, KubeError>| {
-///     if let ReflectorEvent::Set(secret) = event {
-///         println!("{} is at version {} now", secret.name(), secret.resource_version());
+///     if let ReflectorEvent::Set(name, secret) = event {
+///         println!("{name} is at version {} now", secret.resource_version());
 ///     }
 /// });
-/// let reflector = reflect.start(&ObjectKey::new("web", "tls"), None, sink);
+/// let reflector = reflect.start(&Scope::Object(ObjectKey::new("web", "tls")), None, sink);
 /// // It runs until it is dropped.
 /// drop(reflector);
 /// reflect.stop().await;
@@ -81,7 +81,7 @@ pub struct KubeReflectors {
 
 struct Owner {
     tasks: Arc<Tasks>,
-    shared: Arc<Shared<ObjectSink>>,
+    shared: Arc<Shared<ReflectorSink<KubeObject, KubeError>>>,
     kind: ObjectKind,
 }
 
@@ -145,7 +145,7 @@ impl KubeReflectors {
         tasks.tracker.wait().await;
     }
 
-    fn spawn(&self, selection: Selection, known: String, sink: &ObjectSink) -> KubeReflector {
+    fn spawn(&self, selection: Selection, known: String, sink: &ReflectorSink<KubeObject, KubeError>) -> KubeReflector {
         let (running, dropped) = oneshot::channel();
         let tasks = &self.owner.tasks;
         match ListWatch::new(Arc::clone(&self.owner.shared), selection, sink.clone(), known) {
@@ -167,7 +167,7 @@ impl Tasks {
     #[allow(clippy::manual_async_fn, reason = "see above")]
     fn run(
         self: Arc<Self>,
-        mut list_watch: ListWatch<ObjectSink>,
+        mut list_watch: ListWatch<ReflectorSink<KubeObject, KubeError>>,
         dropped: oneshot::Receiver<()>,
     ) -> impl Future<Output = ()> + Send {
         async move {
@@ -198,23 +198,8 @@ impl Tasks {
     }
 }
 
-/// The receiver of a reflector's events.
-#[derive(Clone)]
-enum ObjectSink {
-    Object(ReflectorSink<KubeObject, KubeError>),
-    Namespace(NamespaceSink<KubeObject, KubeError>),
-}
-
-macro_rules! both {
-    ($self:ident, $sink:ident => $tell:expr) => {
-        match $self {
-            ObjectSink::Object($sink) => $tell,
-            ObjectSink::Namespace($sink) => $tell,
-        }
-    };
-}
-
-impl Sink for ObjectSink {
+// The methods that it calls are the sink's own.
+impl Sink for ReflectorSink<KubeObject, KubeError> {
     type Object = KubeObject;
 
     fn parse(selection: &Selection, json: &[u8]) -> Result<KubeObject, KubeError> {
@@ -230,54 +215,40 @@ impl Sink for ObjectSink {
     }
 
     fn listing(&self) {
-        both!(self, sink => sink.listing());
+        self.listing();
     }
 
     fn replace(&self, objects: Listing<KubeObject>, read: ReadKind) {
-        match self {
-            // A list of one name has one object.
-            Self::Object(sink) => sink.replace(objects.into_values().next(), read),
-            Self::Namespace(sink) => {
-                sink.replace(objects.into_iter().map(|((_, name), object)| (name, object)).collect(), read);
-            }
-        }
+        self.replace(objects.into_iter().map(|((_, name), object)| (name, object)).collect(), read);
     }
 
     fn watching(&self) {}
 
     fn set(&self, object: Arc<KubeObject>) {
-        match self {
-            Self::Object(sink) => sink.set(object),
-            Self::Namespace(sink) => {
-                let name = object.name().to_owned();
-                sink.set(&name, object);
-            }
-        }
+        let name = object.name().to_owned();
+        self.set(&name, object);
     }
 
     fn delete(&self, object: &KubeObject) {
-        match self {
-            Self::Object(sink) => sink.delete(),
-            Self::Namespace(sink) => sink.delete(object.name()),
-        }
+        self.delete(object.name());
     }
 
     fn leave(&self, _: &KubeObject) {}
 
     fn bookmark(&self, version: &str) {
-        both!(self, sink => sink.bookmark(version));
+        self.bookmark(version);
     }
 
     fn confirm(&self, ago: Duration) {
-        both!(self, sink => sink.confirm_as_of(ago));
+        self.confirm_as_of(ago);
     }
 
     fn failed(&self, error: Arc<KubeError>) {
-        both!(self, sink => sink.failed(error));
+        self.failed(error);
     }
 
     fn went_back(&self, before: &str, after: &str) {
-        both!(self, sink => sink.went_back(before, after));
+        self.went_back(before, after);
     }
 }
 
@@ -288,15 +259,17 @@ impl Reflectors for KubeReflectors {
 
     fn start(
         &self,
-        key: &ObjectKey,
+        scope: &Scope,
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, KubeError>,
     ) -> KubeReflector {
-        self.spawn(Selection::Object(self.kind(), key.clone()), resume.unwrap_or_default(), &ObjectSink::Object(sink))
+        let selection = match scope {
+            Scope::Object(key) => Selection::Object(self.kind(), key.clone()),
+            Scope::Namespace(namespace) => Selection::Namespace(self.kind(), (**namespace).into()),
+        };
+        self.spawn(selection, resume.unwrap_or_default(), &sink)
     }
-}
 
-impl NamespaceReflectors for KubeReflectors {
     /// Whether larder may list and watch all objects of the kind in the namespace.
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         let (client, kind, namespace) = (self.owner.shared.client.clone(), self.kind(), namespace.to_owned());
@@ -330,11 +303,6 @@ impl NamespaceReflectors for KubeReflectors {
             let listed = u64::try_from(counted.items.unwrap_or_default().len()).unwrap_or(u64::MAX);
             Ok(listed.saturating_add(counted.metadata.remaining_item_count.unwrap_or_default()))
         }
-    }
-
-    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> KubeReflector {
-        let selection = Selection::Namespace(self.kind(), namespace.into());
-        self.spawn(selection, String::new(), &ObjectSink::Namespace(sink))
     }
 }
 

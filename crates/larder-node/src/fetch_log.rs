@@ -15,11 +15,10 @@
 
 use crate::metrics::ObjectMetrics;
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{Fetch, FetchError, NamespaceReflectors, ObjectKey, ReadKind, Source};
+use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, Reflectors, Scope, Source};
 use larder_resource::KubeObject;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,11 +41,11 @@ impl<F: Fetch<Object = KubeObject, Error: SourceError>> SourceFetch for F {}
 
 /// Reflectors of a source, whose errors convert to those of its fetches.
 pub(crate) trait SourceReflectors<E>:
-    NamespaceReflectors<Object = KubeObject, Error: SourceError + Clone + Into<E>>
+    Reflectors<Object = KubeObject, Error: SourceError + Clone + Into<E>>
 {
 }
 
-impl<R: NamespaceReflectors<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflectors<E> for R {}
+impl<R: Reflectors<Object = KubeObject, Error: SourceError + Clone + Into<E>>, E> SourceReflectors<E> for R {}
 
 /// The current failure of an object's fetches, or of a watch.
 #[derive(Clone, Debug)]
@@ -81,22 +80,6 @@ impl Failure {
     /// A failure that no fetch reported: there was no answer in time.
     pub(crate) fn no_answer(since: Timestamp, retry_at: Timestamp, why: Arc<str>) -> Self {
         Self { since, count: 0, retry_at, why, class: "no_answer", unavailable: false, unreached: false }
-    }
-}
-
-/// The objects of a watch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
-    Object(ObjectKey),
-    Namespace(Box<str>),
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Object(key) => key.fmt(f),
-            Self::Namespace(namespace) => write!(f, "{namespace}/*"),
-        }
     }
 }
 

@@ -5,13 +5,10 @@
 //!
 //! The log's, for each event of a reflector. It is released before the store gets the event.
 
-use crate::fetch_log::{FetchLog, Scope, SourceError};
+use crate::fetch_log::{FetchLog, SourceError};
 use futures_util::TryFutureExt as _;
 use larder_clock::Clock;
-use larder_objects::{
-    FetchError, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReflectorEvent, ReflectorSink,
-    Reflectors,
-};
+use larder_objects::{FetchError, ObjectKey, ReflectorEvent, ReflectorSink, Reflectors, Scope};
 use larder_resource::{KubeObject, ObjectKind};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -47,9 +44,13 @@ struct ScopeLog<C> {
 }
 
 impl<C: Clock> ScopeLog<C> {
-    /// The source has sent one object of the scope, or confirmed all of it.
+    /// The source has confirmed the scope, or has sent the state of the object `key`.
     fn observed(&self, key: Option<&ObjectKey>) {
         self.log.watch_observed(&self.scope, key, self.clock.now());
+    }
+
+    fn observed_object(&self, name: &str) {
+        self.observed(Some(&ObjectKey::new(self.scope.namespace(), name)));
     }
 
     fn failed<E: SourceError>(&self, error: &E) {
@@ -61,17 +62,6 @@ impl<C: Clock> ScopeLog<C> {
             kind = self.kind, object = %self.scope, before, after,
             "resourceVersion went back: was the API server's etcd restored from a backup? Everything is listed again"
         );
-    }
-}
-
-impl<R, C: Clock + Clone, E> LoggedReflectors<R, C, E> {
-    fn log(&self, scope: Scope) -> ScopeLog<C> {
-        let kind = self.kind.resource();
-        ScopeLog { kind, scope, clock: self.clock.clone(), log: Arc::clone(&self.log) }
-    }
-
-    fn logged<T>(&self, scope: Scope, reflector: T) -> LoggedReflector<T> {
-        LoggedReflector { _reflector: reflector, scope, log: Arc::clone(&self.log) }
     }
 }
 
@@ -88,25 +78,32 @@ where
 
     fn start(
         &self,
-        key: &ObjectKey,
+        scope: &Scope,
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, E>,
     ) -> LoggedReflector<R::Reflector> {
-        let scope = Scope::Object(key.clone());
-        let (log, of) = (self.log(scope.clone()), key.clone());
+        let (kind, clock, log) = (self.kind.resource(), self.clock.clone(), Arc::clone(&self.log));
+        let log = ScopeLog { kind, scope: scope.clone(), clock, log };
         let logged = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
             ReflectorEvent::Listing => sink.listing(),
-            ReflectorEvent::Replace(object, read) => {
-                log.observed(Some(&of));
-                sink.replace(object, read);
+            ReflectorEvent::Replace(objects, read) => {
+                log.observed(match &log.scope {
+                    // An empty list is an answer, too: the object does not exist.
+                    Scope::Object(key) => Some(key),
+                    Scope::Namespace(_) => None,
+                });
+                for (name, _) in &objects {
+                    log.observed_object(name);
+                }
+                sink.replace(objects, read);
             }
-            ReflectorEvent::Set(object) => {
-                log.observed(Some(&of));
-                sink.set(object);
+            ReflectorEvent::Set(name, object) => {
+                log.observed_object(&name);
+                sink.set(&name, object);
             }
-            ReflectorEvent::Delete => {
-                log.observed(Some(&of));
-                sink.delete();
+            ReflectorEvent::Delete(name) => {
+                log.observed_object(&name);
+                sink.delete(&name);
             }
             ReflectorEvent::Confirm(ago) => {
                 log.observed(None);
@@ -125,62 +122,15 @@ where
                 sink.went_back(&before, &after);
             }
         });
-        self.logged(scope, self.reflect.start(key, resume, logged))
+        let reflector = self.reflect.start(scope, resume, logged);
+        LoggedReflector { _reflector: reflector, scope: scope.clone(), log: Arc::clone(&self.log) }
     }
-}
 
-impl<R, C, E> NamespaceReflectors for LoggedReflectors<R, C, E>
-where
-    R: NamespaceReflectors<Object = KubeObject>,
-    R::Error: SourceError + Clone + Into<E>,
-    C: Clock + Clone,
-    E: FetchError,
-{
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         self.reflect.may_watch(namespace)
     }
 
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, E>> + Send + 'static {
         self.reflect.count(namespace).map_err(Into::into)
-    }
-
-    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, E>) -> LoggedReflector<R::Reflector> {
-        let scope = Scope::Namespace(namespace.into());
-        let (log, of) = (self.log(scope.clone()), namespace.to_owned());
-        let logged = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, R::Error>| match event {
-            NamespaceEvent::Listing => sink.listing(),
-            NamespaceEvent::Replace(objects, read) => {
-                log.observed(None);
-                for (name, _) in &objects {
-                    log.observed(Some(&ObjectKey::new(&of, name)));
-                }
-                sink.replace(objects, read);
-            }
-            NamespaceEvent::Set(name, object) => {
-                log.observed(Some(&ObjectKey::new(&of, &name)));
-                sink.set(&name, object);
-            }
-            NamespaceEvent::Delete(name) => {
-                log.observed(Some(&ObjectKey::new(&of, &name)));
-                sink.delete(&name);
-            }
-            NamespaceEvent::Confirm(ago) => {
-                log.observed(None);
-                sink.confirm_as_of(ago);
-            }
-            NamespaceEvent::Bookmark { version } => {
-                log.observed(None);
-                sink.bookmark(&version);
-            }
-            NamespaceEvent::Failed(error) => {
-                log.failed(&*error);
-                sink.failed(Arc::new((*error).clone().into()));
-            }
-            NamespaceEvent::WentBack { before, after } => {
-                log.went_back(&before, &after);
-                sink.went_back(&before, &after);
-            }
-        });
-        self.logged(scope, self.reflect.start_namespace(namespace, logged))
     }
 }

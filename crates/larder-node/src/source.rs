@@ -6,9 +6,7 @@ use crate::fetch_log::SourceError;
 use futures_util::future::Either;
 use larder_kube::{KubeError, KubeFetch, KubeReflector, KubeReflectors};
 use larder_manifests::{ManifestError, ManifestFetch};
-use larder_objects::{
-    Fetch, FetchError, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, ReflectorSink, Reflectors, Source,
-};
+use larder_objects::{Fetch, FetchError, ObjectKey, ReadKind, ReflectorSink, Reflectors, Scope, Source};
 use larder_resource::KubeObject;
 use std::future::ready;
 use std::sync::Arc;
@@ -132,18 +130,16 @@ impl Reflectors for ObjectReflectors {
 
     fn start(
         &self,
-        key: &ObjectKey,
+        scope: &Scope,
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, KubeError>,
     ) -> Option<KubeReflector> {
         match self {
-            Self::Kube(reflect) => Some(reflect.start(key, resume, sink)),
+            Self::Kube(reflect) => Some(reflect.start(scope, resume, sink)),
             Self::Manifests => None,
         }
     }
-}
 
-impl NamespaceReflectors for ObjectReflectors {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         match self {
             Self::Kube(reflect) => Either::Left(reflect.may_watch(namespace)),
@@ -155,13 +151,6 @@ impl NamespaceReflectors for ObjectReflectors {
         match self {
             Self::Kube(reflect) => Either::Left(reflect.count(namespace)),
             Self::Manifests => Either::Right(ready(Ok(0))),
-        }
-    }
-
-    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<KubeObject, KubeError>) -> Option<KubeReflector> {
-        match self {
-            Self::Kube(reflect) => Some(reflect.start_namespace(namespace, sink)),
-            Self::Manifests => None,
         }
     }
 }

@@ -30,7 +30,7 @@
 
 use crate::object_cache::{ObjectCache, Rules};
 use crate::ttl::StoreTtl;
-use crate::{Fetch, NamespaceReflectors, ObjectTtl, ReflectorStore, Ttl, WatchOptions};
+use crate::{Fetch, ObjectTtl, ReflectorStore, Reflectors, Ttl, WatchOptions};
 use larder_clock::Clock;
 
 /// How an [`AutoStore`] chooses.
@@ -96,7 +96,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// ```
 /// use larder_clock::{Timestamp, VirtualClock};
 /// use larder_objects::{AutoOptions, AutoStore, DefaultTtl, Kept, Store, fetch_fn};
-/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflectors, NamespaceReflectors, ReflectorSink};
+/// use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// # struct Secret;
@@ -129,18 +129,15 @@ impl<T: Ttl> Rules for ByTtl<T> {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
+///     fn start(&self, _: &Scope, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///         sink.replace(vec![("db".to_owned(), Arc::new(Secret))], ReadKind::Consistent);
 ///     }
-/// }
-/// impl NamespaceReflectors for Constant {
 ///     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
 ///         std::future::ready(false)
 ///     }
 ///     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
 ///         std::future::ready(Err(Unavailable))
 ///     }
-///     fn start_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
 /// }
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
@@ -162,7 +159,7 @@ pub type AutoStore<F, R, C, T> = ReflectorStore<F, R, C, ByTtl<T>>;
 impl<F, R, C, T> AutoStore<F, R, C, T>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {

@@ -134,7 +134,7 @@ pub use object::{Fetch, FetchError, FetchFn, Object, ReadKind, fetch_fn};
 pub use pod_objects::PodObjects;
 pub use read::{Held, Outcome, Read};
 pub use references::{PodIdentity, Reference, References};
-pub use reflector::{NamespaceEvent, NamespaceReflectors, NamespaceSink, ReflectorEvent, ReflectorSink, Reflectors};
+pub use reflector::{ReflectorEvent, ReflectorSink, Reflectors, Scope};
 pub use reflector_store::ReflectorStore;
 pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use strategy::{Strategy, UnknownStrategy};

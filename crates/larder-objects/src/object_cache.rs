@@ -4,7 +4,7 @@
 //! - `observed`: what has been observed of one object, and what may replace it;
 //! - `item`: one object with its references, its reflector and its waiters, and how a read of it is answered;
 //! - `read`: reads, and the fetches that they share;
-//! - `events`: what an object's reflector tells; `namespaces`: one reflector for a whole namespace;
+//! - `events`: what reflectors tell; `namespaces`: when one reflector keeps a whole namespace;
 //! - `published`: what reads find without a lock.
 //!
 //! # Locks
@@ -26,8 +26,8 @@ use crate::fetched::Fetched;
 use crate::shared_map::{Changes, SharedMap};
 use crate::sync::Mutex;
 use crate::{
-    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, ReflectorSink,
-    Reflectors, WatchOptions, WatchStats,
+    Effects, Fetch, Held, Kept, Object, ObjectKey, ObjectState, ObjectStatus, ObjectTtl, Read, Reflectors, Scope,
+    WatchOptions, WatchStats,
 };
 use foldhash::fast::SeedableRandomState;
 use item::{Item, Link, Watch};
@@ -117,7 +117,7 @@ fn counted(counter: &AtomicU64) -> u64 {
 
 /// A reflector that is to be started.
 struct Start {
-    key: ObjectKey,
+    scope: Scope,
     generation: Stamp,
     resume: Option<String>,
     pulse: Arc<item::Pulse>,
@@ -278,32 +278,13 @@ where
         let link = Link::new(moment);
         count(&self.counts.started);
         after.starts.push(Start {
-            key: key.clone(),
+            scope: Scope::Object(key.clone()),
             generation: link.generation,
             resume: item.resume(),
             pulse: Arc::clone(&link.pulse),
         });
         item.unlink(Watch::Own(link), self.base, after);
         after.published.remove(key);
-    }
-
-    fn start(&self, start: Start) {
-        let Start { key, generation, resume, pulse } = start;
-        let (this, base) = (Weak::clone(&self.this), self.base);
-        let told = key.clone();
-        let sink = ReflectorSink::from_fn(move |event| {
-            if let Some(cache) = this.upgrade() {
-                cache.on_event(&told, generation, &pulse, base, event);
-            }
-        });
-        let handle = self.reflectors.start(&key, resume, sink);
-        self.change(key.namespace(), |shard, after| {
-            match shard.items.get_mut(&key).map(|item| &mut item.watch) {
-                Some(Watch::Own(link)) if link.generation == generation => link.handle = Some(handle),
-                // It was stopped meanwhile.
-                _ => after.handles.push(handle),
-            }
-        });
     }
 
     pub(crate) fn delete_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {

@@ -1,13 +1,12 @@
-//! How a store is told of changes: reflectors, which it starts and stops, and the ends that they write to.
+//! How a store learns of changes: the reflectors that it starts and stops, and the sinks that they write to.
 //!
 //! # Guarantees
 //!
-//! - *Generations*: each reflector has a sink of its own. One that outlives its reflector, because the object was
-//!   released or the reflector stopped, does nothing.
-//! - *Order by what was read*: each list says how current the read behind it was, and each bookmark how far the watch has
-//!   come. A sign of life ([`confirm`](ReflectorSink::confirm)) says neither: it makes nothing newer than it was told.
-//! - *No waiting*: a sink's methods never block on I/O or on readers. They may be called from any thread, while a
-//!   reflector is being started too; of one reflector, one after another, in the order of what happened.
+//! - *Generations*: each reflector has a sink of its own. A sink that outlives its reflector does nothing.
+//! - *Order by what was read*: each list says how current its read was, and each bookmark how far the watch has come. A sign
+//!   of life ([`confirm`](ReflectorSink::confirm)) says neither, and makes no object newer.
+//! - *No waiting*: a sink's methods never wait for I/O or for readers. Any thread may call them, also while the reflector is
+//!   being started. One reflector calls them one after another, in the order of what happened.
 //!
 //! # Limits
 //!
@@ -18,10 +17,45 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts reflectors of single objects: a list and a watch each. [`NamespaceReflectors`] starts those of whole namespaces.
+/// What a reflector keeps up to date.
 ///
 /// ```
-/// use larder_objects::{FetchError, Object, ObjectKey, ReadKind, Reflectors, ReflectorSink};
+/// use larder_objects::{ObjectKey, Scope};
+/// let object = Scope::Object(ObjectKey::new("shop", "db"));
+/// assert_eq!((object.namespace(), &*object.to_string()), ("shop", "shop/db"));
+/// assert_eq!(Scope::Namespace("shop".into()).to_string(), "shop/*");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// One object.
+    Object(ObjectKey),
+    /// All objects of a namespace.
+    Namespace(Box<str>),
+}
+
+impl Scope {
+    /// The namespace of the object or objects.
+    pub fn namespace(&self) -> &str {
+        match self {
+            Self::Object(key) => key.namespace(),
+            Self::Namespace(namespace) => namespace,
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(key) => key.fmt(f),
+            Self::Namespace(namespace) => write!(f, "{namespace}/*"),
+        }
+    }
+}
+
+/// Starts reflectors: a list and a watch each, of one object or of a whole namespace.
+///
+/// ```
+/// use larder_objects::{FetchError, Object, ObjectKey, ReadKind, ReflectorSink, Reflectors, Scope};
 /// use std::sync::Arc;
 ///
 /// # struct Secret;
@@ -47,18 +81,24 @@ use std::time::Duration;
 /// #         "failed"
 /// #     }
 /// # }
-/// /// A source in which every object is there, and never changes.
+/// /// A source in which each namespace has one object, `db`, which never changes.
 /// struct Constant;
 /// impl Reflectors for Constant {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
+///     fn start(&self, _: &Scope, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///         sink.replace(vec![("db".to_owned(), Arc::new(Secret))], ReadKind::Consistent);
+///     }
+///     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
+///         std::future::ready(true)
+///     }
+///     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
+///         std::future::ready(Ok(1))
 ///     }
 /// }
 /// # let (sink, events) = ReflectorSink::channel();
-/// # Constant.start(&ObjectKey::new("shop", "db"), None, sink);
+/// # Constant.start(&Scope::Object(ObjectKey::new("shop", "db")), None, sink);
 /// # assert!(events.try_recv().is_ok());
 /// ```
 pub trait Reflectors: Send + Sync + 'static {
@@ -69,24 +109,19 @@ pub trait Reflectors: Send + Sync + 'static {
     /// A list-watch that runs. Dropping it stops it, without waiting; the implementor spreads the teardown of many.
     type Reflector: Send + Sync + 'static;
 
-    /// Starts the reflector of an object, without waiting.
+    /// Starts a reflector, without waiting. A store starts one of a namespace only where it [may](Self::may_watch).
     ///
-    /// `resume` is the resource version last seen of the object, when it was reflected before and stopped because nobody
-    /// read it. A list that is not consistent must not be older (`resourceVersionMatch=NotOlderThan`), and says so by its
-    /// [`ReadKind`]. A watch opened from `resume` says nothing of the present until it has delivered what has happened
-    /// since.
+    /// `resume` is the resource version that was last seen of the object, if a reflector of it was stopped because nobody
+    /// read the object. A list that is not consistent must not be older (`resourceVersionMatch=NotOlderThan`), and says so
+    /// by its [`ReadKind`]. A watch that is opened from `resume` says nothing of the present until it has delivered what
+    /// has happened since.
     fn start(
         &self,
-        key: &ObjectKey,
+        scope: &Scope,
         resume: Option<String>,
         sink: ReflectorSink<Self::Object, Self::Error>,
     ) -> Self::Reflector;
-}
 
-/// Reflects the objects of a whole namespace with one watch, where larder's identity may do that.
-///
-/// [`AutoStore`](crate::AutoStore) shows one, and says when it asks.
-pub trait NamespaceReflectors: Reflectors {
     /// Whether the objects of the namespace may be listed and watched (a `SelfSubjectAccessReview`). A review that fails
     /// counts as 'no'. The store asks at most once in ten minutes.
     ///
@@ -96,9 +131,6 @@ pub trait NamespaceReflectors: Reflectors {
 
     /// How many objects the namespace has, at little cost (a list of the metadata with `limit=1`).
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, Self::Error>> + Send + 'static;
-
-    /// Starts the reflector of a namespace, without waiting.
-    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<Self::Object, Self::Error>) -> Self::Reflector;
 }
 
 impl<R: Reflectors> Reflectors for Arc<R> {
@@ -108,15 +140,13 @@ impl<R: Reflectors> Reflectors for Arc<R> {
 
     fn start(
         &self,
-        key: &ObjectKey,
+        scope: &Scope,
         resume: Option<String>,
         sink: ReflectorSink<Self::Object, Self::Error>,
     ) -> Self::Reflector {
-        (**self).start(key, resume, sink)
+        (**self).start(scope, resume, sink)
     }
-}
 
-impl<R: NamespaceReflectors> NamespaceReflectors for Arc<R> {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         (**self).may_watch(namespace)
     }
@@ -124,23 +154,18 @@ impl<R: NamespaceReflectors> NamespaceReflectors for Arc<R> {
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, Self::Error>> + Send + 'static {
         (**self).count(namespace)
     }
-
-    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<Self::Object, Self::Error>) -> Self::Reflector {
-        (**self).start_namespace(namespace, sink)
-    }
 }
 
-/// What the reflector of one object tells, as [`ReflectorSink`]'s methods of these names. Exhaustive, so that a wrapper
-/// that forgets one does not compile.
+/// A call of [`ReflectorSink`]'s method of that name. Exhaustive, so that a wrapper that forgets one does not compile.
 pub enum ReflectorEvent<O, E> {
     /// [`ReflectorSink::listing`].
     Listing,
     /// [`ReflectorSink::replace`].
-    Replace(Option<Arc<O>>, ReadKind),
+    Replace(Vec<(String, Arc<O>)>, ReadKind),
     /// [`ReflectorSink::set`].
-    Set(Arc<O>),
+    Set(String, Arc<O>),
     /// [`ReflectorSink::delete`].
-    Delete,
+    Delete(String),
     /// [`ReflectorSink::confirm_as_of`], and how long ago that was.
     Confirm(Duration),
     /// [`ReflectorSink::bookmark`].
@@ -164,11 +189,9 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
         // Never the objects themselves, which may be Secrets.
         match self {
             Self::Listing => f.write_str("Listing"),
-            Self::Replace(object, read) => {
-                write!(f, "Replace({}, {read:?})", if object.is_some() { "an object" } else { "nothing" })
-            }
-            Self::Set(_) => f.write_str("Set"),
-            Self::Delete => f.write_str("Delete"),
+            Self::Replace(objects, read) => write!(f, "Replace({} objects, {read:?})", objects.len()),
+            Self::Set(name, _) => write!(f, "Set({name})"),
+            Self::Delete(name) => write!(f, "Delete({name})"),
             Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
             Self::Bookmark { version } => write!(f, "Bookmark({version})"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
@@ -177,10 +200,10 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
     }
 }
 
-/// The writing end that a reflector has of one object. Clones write to the same.
+/// Where a reflector writes what it learns of the objects in its [`Scope`]. Clones write to the same store.
 ///
 /// ```
-/// use larder_objects::{ReadKind, ReflectorEvent, ReflectorSink};
+/// use larder_objects::{ReflectorEvent, ReflectorSink};
 /// # use larder_objects::{FetchError, Object};
 /// # struct Secret;
 /// # impl Object for Secret {
@@ -206,19 +229,19 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// #     }
 /// # }
 ///
-/// // A store makes sinks; to test a reflector alone, one can be made that passes on what it is told.
+/// // A store makes sinks. A test of a reflector alone can make one, too.
 /// let (sink, events) = ReflectorSink::<Secret, Unavailable>::channel();
 /// sink.listing();
-/// sink.replace(None, ReadKind::Consistent);
+/// sink.delete("db");
 /// assert!(matches!(events.recv(), Ok(ReflectorEvent::Listing)));
-/// assert!(matches!(events.recv(), Ok(ReflectorEvent::Replace(None, ReadKind::Consistent))));
+/// assert!(matches!(events.recv(), Ok(ReflectorEvent::Delete(name)) if name == "db"));
 /// ```
 pub struct ReflectorSink<O, E> {
     tell: Arc<dyn Fn(ReflectorEvent<O, E>) + Send + Sync>,
 }
 
 impl<O: Object, E: FetchError> ReflectorSink<O, E> {
-    /// A sink that calls `tell` with everything, for tests of a reflector and for stores of another kind.
+    /// A sink that calls `tell` with each event, for wrappers, for tests of a reflector and for stores of another kind.
     pub fn from_fn(tell: impl Fn(ReflectorEvent<O, E>) + Send + Sync + 'static) -> Self {
         Self { tell: Arc::new(tell) }
     }
@@ -239,23 +262,24 @@ impl<O: Object, E: FetchError> ReflectorSink<O, E> {
         (self.tell)(ReflectorEvent::Listing);
     }
 
-    /// A complete list: the object, or that there is none. The object is synced from here on.
+    /// A complete list: all objects of the scope, by name. An object that it lacks does not exist. The scope is synced from
+    /// here on.
     ///
     /// `read` says how current the list is. A [consistent](ReadKind::Consistent) one is as new as the moment it was asked
     /// for. One from the [API server's cache](ReadKind::ApiServerCache) (`resourceVersion=0`, or `NotOlderThan` a version)
     /// may lag: it counts as an event of a watch that lags does, and proves nothing to a reader who needs the present.
-    pub fn replace(&self, object: Option<Arc<O>>, read: ReadKind) {
-        (self.tell)(ReflectorEvent::Replace(object, read));
+    pub fn replace(&self, objects: Vec<(String, Arc<O>)>, read: ReadKind) {
+        (self.tell)(ReflectorEvent::Replace(objects, read));
     }
 
-    /// The object was added or modified. One with another UID is another object.
-    pub fn set(&self, object: Arc<O>) {
-        (self.tell)(ReflectorEvent::Set(object));
+    /// The object of that name was added or modified. One with another UID is another object.
+    pub fn set(&self, name: &str, object: Arc<O>) {
+        (self.tell)(ReflectorEvent::Set(name.to_owned(), object));
     }
 
-    /// The object was deleted.
-    pub fn delete(&self) {
-        (self.tell)(ReflectorEvent::Delete);
+    /// The object of that name was deleted.
+    pub fn delete(&self, name: &str) {
+        (self.tell)(ReflectorEvent::Delete(name.to_owned()));
     }
 
     /// A sign of life: a watch was opened again so soon after the last one ended well that it missed nothing for long; or
@@ -304,160 +328,6 @@ impl<O, E> Clone for ReflectorSink<O, E> {
 impl<O, E> fmt::Debug for ReflectorSink<O, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorSink").finish_non_exhaustive()
-    }
-}
-
-/// What the reflector of a namespace tells, as [`NamespaceSink`]'s methods of these names. Exhaustive, as
-/// [`ReflectorEvent`] is.
-pub enum NamespaceEvent<O, E> {
-    /// [`NamespaceSink::listing`].
-    Listing,
-    /// [`NamespaceSink::replace`].
-    Replace(Vec<(String, Arc<O>)>, ReadKind),
-    /// [`NamespaceSink::set`].
-    Set(String, Arc<O>),
-    /// [`NamespaceSink::delete`].
-    Delete(String),
-    /// [`NamespaceSink::confirm_as_of`], and how long ago that was.
-    Confirm(Duration),
-    /// [`NamespaceSink::bookmark`].
-    Bookmark {
-        /// The watch has delivered every event up to this version.
-        version: String,
-    },
-    /// [`NamespaceSink::failed`].
-    Failed(Arc<E>),
-    /// [`NamespaceSink::went_back`].
-    WentBack {
-        /// The version from before.
-        before: String,
-        /// The lower one that came after it.
-        after: String,
-    },
-}
-
-impl<O, E: fmt::Debug> fmt::Debug for NamespaceEvent<O, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Listing => f.write_str("Listing"),
-            Self::Replace(objects, read) => write!(f, "Replace({} objects, {read:?})", objects.len()),
-            Self::Set(name, _) => write!(f, "Set({name})"),
-            Self::Delete(name) => write!(f, "Delete({name})"),
-            Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
-            Self::Bookmark { version } => write!(f, "Bookmark({version})"),
-            Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
-            Self::WentBack { before, after } => write!(f, "WentBack({before} to {after})"),
-        }
-    }
-}
-
-/// The writing end that a reflector has of a namespace: [`ReflectorSink`] with names.
-///
-/// ```
-/// use larder_objects::{NamespaceEvent, NamespaceSink};
-/// # use larder_objects::{FetchError, Object};
-/// # struct Secret;
-/// # impl Object for Secret {
-/// #     fn resource_version(&self) -> &str {
-/// #         "1"
-/// #     }
-/// #     fn uid(&self) -> &str {
-/// #         ""
-/// #     }
-/// #     fn is_immutable(&self) -> bool {
-/// #         false
-/// #     }
-/// # }
-/// # #[derive(Debug, thiserror::Error)]
-/// # #[error("unavailable")]
-/// # struct Unavailable;
-/// # impl FetchError for Unavailable {
-/// #     fn is_not_found(&self) -> bool {
-/// #         false
-/// #     }
-/// #     fn class(&self) -> &'static str {
-/// #         "failed"
-/// #     }
-/// # }
-/// let (sink, events) = NamespaceSink::<Secret, Unavailable>::channel();
-/// sink.delete("db");
-/// assert!(matches!(events.recv(), Ok(NamespaceEvent::Delete(name)) if name == "db"));
-/// ```
-pub struct NamespaceSink<O, E> {
-    tell: Arc<dyn Fn(NamespaceEvent<O, E>) + Send + Sync>,
-}
-
-impl<O: Object, E: FetchError> NamespaceSink<O, E> {
-    /// As [`ReflectorSink::from_fn`].
-    pub fn from_fn(tell: impl Fn(NamespaceEvent<O, E>) + Send + Sync + 'static) -> Self {
-        Self { tell: Arc::new(tell) }
-    }
-
-    /// As [`ReflectorSink::channel`].
-    pub fn channel() -> (Self, std::sync::mpsc::Receiver<NamespaceEvent<O, E>>) {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let tell = move |event| {
-            // The test is over when nobody listens any more.
-            let _ = sender.send(event);
-        };
-        (Self::from_fn(tell), receiver)
-    }
-
-    /// As [`ReflectorSink::listing`].
-    pub fn listing(&self) {
-        (self.tell)(NamespaceEvent::Listing);
-    }
-
-    /// A complete list: every object of the namespace, by name. `read` is as in [`ReflectorSink::replace`].
-    pub fn replace(&self, objects: Vec<(String, Arc<O>)>, read: ReadKind) {
-        (self.tell)(NamespaceEvent::Replace(objects, read));
-    }
-
-    /// An object was added or modified.
-    pub fn set(&self, name: &str, object: Arc<O>) {
-        (self.tell)(NamespaceEvent::Set(name.to_owned(), object));
-    }
-
-    /// An object was deleted.
-    pub fn delete(&self, name: &str) {
-        (self.tell)(NamespaceEvent::Delete(name.to_owned()));
-    }
-
-    /// As [`ReflectorSink::confirm`], for all objects of the namespace.
-    pub fn confirm(&self) {
-        self.confirm_as_of(Duration::ZERO);
-    }
-
-    /// As [`ReflectorSink::confirm_as_of`], for all objects of the namespace.
-    pub fn confirm_as_of(&self, ago: Duration) {
-        (self.tell)(NamespaceEvent::Confirm(ago));
-    }
-
-    /// As [`ReflectorSink::bookmark`], for all objects of the namespace.
-    pub fn bookmark(&self, version: &str) {
-        (self.tell)(NamespaceEvent::Bookmark { version: version.to_owned() });
-    }
-
-    /// As [`ReflectorSink::failed`], for all objects of the namespace.
-    pub fn failed(&self, error: Arc<E>) {
-        (self.tell)(NamespaceEvent::Failed(error));
-    }
-
-    /// As [`ReflectorSink::went_back`].
-    pub fn went_back(&self, before: &str, after: &str) {
-        (self.tell)(NamespaceEvent::WentBack { before: before.to_owned(), after: after.to_owned() });
-    }
-}
-
-impl<O, E> Clone for NamespaceSink<O, E> {
-    fn clone(&self) -> Self {
-        Self { tell: Arc::clone(&self.tell) }
-    }
-}
-
-impl<O, E> fmt::Debug for NamespaceSink<O, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NamespaceSink").finish_non_exhaustive()
     }
 }
 

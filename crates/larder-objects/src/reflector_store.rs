@@ -1,21 +1,21 @@
 //! What the stores that watch have in common: the cache behind them, as a [`Store`].
 
 use crate::object_cache::{ObjectCache, Rules};
-use crate::{Effects, Fetch, GetError, Held, NamespaceReflectors, ObjectStatus, Read, Store, WatchStats};
+use crate::{Effects, Fetch, GetError, Held, ObjectStatus, Read, Reflectors, Store, WatchStats};
 use larder_clock::Clock;
 use std::fmt;
 use std::sync::Arc;
 
 /// A store whose objects are kept up to date by reflectors, by rules: a [`WatchStore`](crate::WatchStore) or an
 /// [`AutoStore`](crate::AutoStore), which have examples.
-pub struct ReflectorStore<F: Fetch, R: NamespaceReflectors<Object = F::Object, Error = F::Error>, C, P> {
+pub struct ReflectorStore<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C, P> {
     pub(crate) cache: Arc<ObjectCache<F, R, C, P>>,
 }
 
 impl<F, R, C, P> ReflectorStore<F, R, C, P>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -52,7 +52,7 @@ where
 impl<F, R, C, P> Store for ReflectorStore<F, R, C, P>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     P: Rules,
 {
@@ -97,7 +97,7 @@ where
 impl<F, R, C, P> fmt::Debug for ReflectorStore<F, R, C, P>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorStore").finish_non_exhaustive()

@@ -1,8 +1,8 @@
 //! A store whose strategy is chosen at run time, with what an owner may want beyond the exact strategies.
 
 use crate::{
-    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, NamespaceReflectors, ObjectStatus,
-    ObjectTtl, Read, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, ObjectStatus, ObjectTtl, Read,
+    Reflectors, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
 };
 use larder_clock::Clock;
 use std::fmt;
@@ -39,7 +39,7 @@ impl<O> Default for StrategyOptions<O> {
 /// ```
 /// use larder_clock::MonotonicClock;
 /// use larder_objects::{DefaultTtl, Store, Strategy, StrategyOptions, StrategyStore, fetch_fn};
-/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflectors, NamespaceReflectors, ReflectorSink};
+/// use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -72,19 +72,16 @@ impl<O> Default for StrategyOptions<O> {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret)), ReadKind::Consistent);
+///     fn start(&self, _: &Scope, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///         sink.replace(vec![("db".to_owned(), Arc::new(Secret))], ReadKind::Consistent);
 ///     }
-/// }
-/// # impl NamespaceReflectors for Constant {
 /// #     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
 /// #         std::future::ready(false)
 /// #     }
 /// #     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
 /// #         std::future::ready(Err(Unavailable))
 /// #     }
-/// #     fn start_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
-/// # }
+/// }
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let strategy: Strategy = "watch".parse().unwrap();
@@ -99,7 +96,7 @@ impl<O> Default for StrategyOptions<O> {
 pub enum StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {
@@ -128,7 +125,7 @@ macro_rules! each {
 impl<F, R, C, T> StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock + Clone,
     T: Ttl,
 {
@@ -225,7 +222,7 @@ where
 impl<F, R, C, T> Store for StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {
@@ -264,7 +261,7 @@ where
 impl<F, R, C, T> fmt::Debug for StrategyStore<F, R, C, T>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
     T: Ttl,
 {

@@ -42,7 +42,7 @@
 //! - Taking back a reference that a pod does not have changes nothing.
 
 use crate::object_cache::{ObjectCache, Rules};
-use crate::{Fetch, HashSeed, NamespaceReflectors, ObjectTtl, ReflectorStore};
+use crate::{Fetch, HashSeed, ObjectTtl, ReflectorStore, Reflectors};
 use larder_clock::Clock;
 use std::time::Duration;
 
@@ -177,7 +177,7 @@ impl Rules for WatchAll {
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{NamespaceSink, ObjectKey, ReadKind, Reflectors, NamespaceReflectors, ReflectorSink};
+/// use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 /// use larder_objects::{Store, WatchOptions, WatchStore, fetch_fn};
 /// use std::sync::Arc;
 /// # struct Secret(&'static str);
@@ -210,19 +210,16 @@ impl Rules for WatchAll {
 ///     type Object = Secret;
 ///     type Error = Unavailable;
 ///     type Reflector = ();
-///     fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
-///         sink.replace(Some(Arc::new(Secret("1"))), ReadKind::Consistent);
+///     fn start(&self, _: &Scope, _: Option<String>, sink: ReflectorSink<Secret, Unavailable>) {
+///         sink.replace(vec![("db".to_owned(), Arc::new(Secret("1")))], ReadKind::Consistent);
 ///     }
-/// }
-/// # impl NamespaceReflectors for Constant {
 /// #     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
 /// #         std::future::ready(false)
 /// #     }
 /// #     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Unavailable>> + Send + 'static {
 /// #         std::future::ready(Err(Unavailable))
 /// #     }
-/// #     fn start_namespace(&self, _: &str, _: NamespaceSink<Secret, Unavailable>) {}
-/// # }
+/// }
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret("2"))) });
 /// let store = WatchStore::new(fetch, Constant, MonotonicClock::new(), WatchOptions::default());
@@ -239,7 +236,7 @@ pub type WatchStore<F, R, C> = ReflectorStore<F, R, C, WatchAll>;
 impl<F, R, C> WatchStore<F, R, C>
 where
     F: Fetch,
-    R: NamespaceReflectors<Object = F::Object, Error = F::Error>,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
     C: Clock,
 {
     /// An empty store.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::options::KubeOptions;
+use larder_objects::ObjectKey;
 use std::mem::size_of_val;
 
 /// What a reflector holds while its watch is open is in its task; what it needs for its beginning is not.
@@ -12,7 +13,6 @@ async fn a_reflectors_task_is_small() {
     let (sink, _events) = ReflectorSink::channel();
     let selection = Selection::Object(ObjectKind::Secret, ObjectKey::new("web", "tls"));
     let owner = &reflect.owner;
-    let sink = ObjectSink::Object(sink);
     let list_watch = ListWatch::new(Arc::clone(&owner.shared), selection, sink, String::new())
         .expect("a name that an object can have");
     let (_running, dropped) = oneshot::channel();

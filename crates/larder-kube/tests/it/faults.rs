@@ -4,8 +4,7 @@ use crate::server::{connect, start, start_with, until};
 use larder_clock::TokioClock;
 use larder_kube::{KubeClient, KubeError, KubeOptions, KubeReflector, KubeReflectors, NodeSource, PodSource};
 use larder_objects::{
-    Fetch, FetchError, FreshState, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind,
-    ReflectorEvent, ReflectorSink, Reflectors, StaleReason,
+    Fetch, FetchError, FreshState, ObjectKey, ReadKind, ReflectorEvent, ReflectorSink, Reflectors, Scope, StaleReason,
 };
 use larder_resource::{KubeObject, Node, ObjectKind, Pod, SourceReader};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Fault, Kind, StreamingLists, User, Verb, write_private};
@@ -50,16 +49,17 @@ impl Follower {
         let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
             let mut known = told.lock();
             match event {
-                ReflectorEvent::Replace(object, _) => {
-                    known.there =
-                        object.map_or(There::Nothing, |object| There::Version(object.resource_version().to_owned()));
+                ReflectorEvent::Replace(objects, _) => {
+                    known.there = objects
+                        .first()
+                        .map_or(There::Nothing, |(_, object)| There::Version(object.resource_version().to_owned()));
                     known.fresh = true;
                 }
-                ReflectorEvent::Set(object) => {
+                ReflectorEvent::Set(_, object) => {
                     known.there = There::Version(object.resource_version().to_owned());
                     known.fresh = true;
                 }
-                ReflectorEvent::Delete => (known.there, known.fresh) = (There::Nothing, true),
+                ReflectorEvent::Delete(_) => (known.there, known.fresh) = (There::Nothing, true),
                 ReflectorEvent::Confirm(_) | ReflectorEvent::Bookmark { .. } => {
                     known.fresh = true;
                     known.confirms += 1;
@@ -72,7 +72,7 @@ impl Follower {
                 ReflectorEvent::Listing => {}
             }
         });
-        Self { known, _reflector: reflect.start(&ObjectKey::new("shop", name), None, sink) }
+        Self { known, _reflector: reflect.start(&Scope::Object(ObjectKey::new("shop", name)), None, sink) }
     }
 
     fn known(&self) -> Known {
@@ -443,16 +443,16 @@ async fn a_namespace_is_counted_asked_for_and_followed() {
     assert!(reflect.may_watch("shop").await);
     let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let told = Arc::clone(&names);
-    let sink = NamespaceSink::from_fn(move |event: NamespaceEvent<KubeObject, KubeError>| {
+    let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
         let mut names = told.lock();
         match event {
-            NamespaceEvent::Replace(all, _) => *names = all.into_iter().map(|(name, _)| name).collect(),
-            NamespaceEvent::Set(name, _) => drop(names.insert(name)),
-            NamespaceEvent::Delete(name) => drop(names.remove(&name)),
+            ReflectorEvent::Replace(all, _) => *names = all.into_iter().map(|(name, _)| name).collect(),
+            ReflectorEvent::Set(name, _) => drop(names.insert(name)),
+            ReflectorEvent::Delete(name) => drop(names.remove(&name)),
             _ => {}
         }
     });
-    let _reflector = reflect.start_namespace("shop", sink);
+    let _reflector = reflect.start(&Scope::Namespace("shop".into()), None, sink);
     let has = |expected: &[&str]| names.lock().iter().eq(expected);
     until(|| has(&["a", "b", "c"])).await;
     server.store().delete(Kind::ConfigMap, "shop", "b").unwrap();

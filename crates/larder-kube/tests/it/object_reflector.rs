@@ -2,10 +2,7 @@
 
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, raw, secret, status, until};
 use larder_kube::{KubeError, KubeOptions, KubeReflector, KubeReflectors};
-use larder_objects::{
-    Fetch, NamespaceEvent, NamespaceReflectors, NamespaceSink, ObjectKey, ReadKind, ReflectorEvent, ReflectorSink,
-    Reflectors,
-};
+use larder_objects::{Fetch, ObjectKey, ReadKind, ReflectorEvent, ReflectorSink, Reflectors, Scope};
 use larder_resource::{KubeObject, ObjectKind};
 use serde_json::{Value, json};
 use std::sync::mpsc::Receiver;
@@ -28,7 +25,7 @@ struct Told {
 impl Told {
     fn of(reflect: &KubeReflectors, name: &str, resume: Option<&str>) -> Self {
         let (sink, events) = ReflectorSink::channel();
-        let reflector = reflect.start(&ObjectKey::new("web", name), resume.map(str::to_owned), sink);
+        let reflector = reflect.start(&Scope::Object(ObjectKey::new("web", name)), resume.map(str::to_owned), sink);
         Self { events, reflector }
     }
 
@@ -57,10 +54,12 @@ impl Told {
 fn words(event: &Event) -> String {
     match event {
         Event::Listing => "listing".into(),
-        Event::Replace(None, ReadKind::Consistent) => "replace: none".into(),
-        Event::Replace(Some(object), ReadKind::Consistent) => format!("replace: {}", object.resource_version()),
-        Event::Set(object) => format!("set: {} of {}", object.resource_version(), object.uid()),
-        Event::Delete => "delete".into(),
+        Event::Replace(objects, ReadKind::Consistent) => match objects.first() {
+            None => "replace: none".into(),
+            Some((_, object)) => format!("replace: {}", object.resource_version()),
+        },
+        Event::Set(_, object) => format!("set: {} of {}", object.resource_version(), object.uid()),
+        Event::Delete(_) => "delete".into(),
         Event::Replace(_, ReadKind::ApiServerCache) => "replace from the cache".into(),
         Event::Confirm(_) => "confirm".into(),
         Event::Bookmark { version } => format!("bookmark: {version}"),
@@ -696,8 +695,8 @@ async fn a_namespace_is_reflected_by_one_watch() {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
     let reflect = reflect(&fake, KubeOptions::default());
-    let (sink, events) = NamespaceSink::channel();
-    let _reflector = reflect.start_namespace("web", sink);
+    let (sink, events) = ReflectorSink::channel();
+    let _reflector = reflect.start(&Scope::Namespace("web".into()), None, sink);
     initial(&feed, "10", &[secret("web", "b", "7"), secret("web", "a", "3")]).await;
     feed.event("MODIFIED", &secret("web", "a", "11")).await;
     feed.event("DELETED", &secret("web", "b", "12")).await;
@@ -709,11 +708,11 @@ async fn a_namespace_is_reflected_by_one_watch() {
     })
     .await;
     assert!(matches!(&told[..], [
-        NamespaceEvent::Listing,
-        NamespaceEvent::Replace(all, ReadKind::Consistent),
-        NamespaceEvent::Set(set, _),
-        NamespaceEvent::Delete(deleted),
-        NamespaceEvent::Bookmark { version },
+        Event::Listing,
+        Event::Replace(all, ReadKind::Consistent),
+        Event::Set(set, _),
+        Event::Delete(deleted),
+        Event::Bookmark { version },
     ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b" && version == "13"));
     assert!(fake.paths()[0].starts_with("/api/v1/namespaces/web/secrets?watch=true&"), "{:?}", fake.paths());
 }
@@ -737,12 +736,12 @@ async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
     let mut options = KubeOptions::default();
     options.page_size = 1;
     let reflect = reflect(&fake, options);
-    let (sink, events) = NamespaceSink::channel();
-    let _reflector = reflect.start_namespace("web", sink);
+    let (sink, events) = ReflectorSink::channel();
+    let _reflector = reflect.start(&Scope::Namespace("web".into()), None, sink);
     let mut listed = Vec::new();
     until(|| {
         listed.extend(events.try_iter().filter_map(|event| match event {
-            NamespaceEvent::Replace(all, ReadKind::Consistent) => Some(all),
+            Event::Replace(all, ReadKind::Consistent) => Some(all),
             _ => None,
         }));
         !listed.is_empty()

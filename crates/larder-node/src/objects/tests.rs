@@ -3,9 +3,7 @@
 use super::*;
 use crate::fetch_log::SourceError;
 use larder_clock::TokioClock;
-use larder_objects::{
-    DefaultTtl, Fetch, FetchError, NamespaceReflectors, NamespaceSink, ObjectState, ReadKind, ReflectorSink, Reflectors,
-};
+use larder_objects::{DefaultTtl, Fetch, FetchError, ObjectState, ReadKind, ReflectorSink, Reflectors, Scope};
 use larder_resource::Kind;
 use serde_json::json;
 use std::collections::HashMap;
@@ -108,23 +106,18 @@ impl Reflectors for ReflectFrom {
     type Error = ServerError;
     type Reflector = FakeReflector;
 
-    fn start(&self, key: &ObjectKey, _: Option<String>, sink: ReflectorSink<KubeObject, ServerError>) -> FakeReflector {
+    fn start(&self, scope: &Scope, _: Option<String>, sink: ReflectorSink<KubeObject, ServerError>) -> FakeReflector {
+        let Scope::Object(key) = scope else { panic!("no namespace may be watched") };
         self.0.watches.lock().insert(key.name().to_owned(), sink);
         FakeReflector(Arc::clone(&self.0), key.name().to_owned())
     }
-}
 
-impl NamespaceReflectors for ReflectFrom {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         ready(false)
     }
 
     fn count(&self, _: &str) -> impl Future<Output = Result<u64, ServerError>> + Send + 'static {
         ready(Err(ServerError("not counted")))
-    }
-
-    fn start_namespace(&self, _: &str, _: NamespaceSink<KubeObject, ServerError>) -> FakeReflector {
-        FakeReflector(Arc::clone(&self.0), String::new())
     }
 }
 

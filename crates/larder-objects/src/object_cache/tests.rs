@@ -2,7 +2,7 @@
 
 use super::observed::tests::{Doc, Failure, doc};
 use super::*;
-use crate::{NamespaceReflectors, NamespaceSink, ReadKind, ReflectorSink, fetch_fn};
+use crate::{ReadKind, ReflectorSink, fetch_fn};
 use futures_util::FutureExt;
 use larder_clock::VirtualClock;
 use std::sync::Mutex;
@@ -24,27 +24,24 @@ impl Rules for Two {
 
 /// A source in which every namespace may be watched, and has two objects.
 #[derive(Default)]
-struct Namespaces(Mutex<Vec<NamespaceSink<Doc, Failure>>>);
+struct Namespaces(Mutex<Vec<ReflectorSink<Doc, Failure>>>);
 
 impl Reflectors for Namespaces {
     type Object = Doc;
     type Error = Failure;
     type Reflector = ();
 
-    fn start(&self, _: &ObjectKey, _: Option<String>, _: ReflectorSink<Doc, Failure>) {}
-}
+    fn start(&self, scope: &Scope, _: Option<String>, sink: ReflectorSink<Doc, Failure>) {
+        assert_eq!(*scope, Scope::Namespace("ns".into()));
+        self.0.lock().unwrap().push(sink);
+    }
 
-impl NamespaceReflectors for Namespaces {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(true)
     }
 
     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Failure>> + Send + 'static {
         std::future::ready(Ok(2))
-    }
-
-    fn start_namespace(&self, _: &str, sink: NamespaceSink<Doc, Failure>) {
-        self.0.lock().unwrap().push(sink);
     }
 }
 

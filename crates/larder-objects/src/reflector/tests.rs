@@ -1,6 +1,6 @@
 //! What a reflector tells, as it is printed: never an object, which may be a Secret.
 
-use super::{NamespaceSink, ReflectorSink};
+use super::ReflectorSink;
 use crate::{FetchError, Object, ReadKind};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -43,36 +43,8 @@ fn printed(events: &Receiver<impl Debug>) -> Vec<String> {
 }
 
 #[test]
-fn what_is_told_of_an_object_is_printed_without_it() {
+fn what_is_told_of_objects_is_printed_with_their_names_alone() {
     let (sink, events) = ReflectorSink::<Secret, Unavailable>::channel();
-    sink.listing();
-    sink.replace(None, ReadKind::Consistent);
-    sink.replace(Some(Arc::new(Secret)), ReadKind::ApiServerCache);
-    sink.set(Arc::new(Secret));
-    sink.delete();
-    sink.confirm();
-    sink.confirm_as_of(Duration::from_secs(2));
-    sink.bookmark("7");
-    sink.failed(Arc::new(Unavailable));
-    sink.went_back("7", "5");
-    let expected = [
-        "Listing",
-        "Replace(nothing, Consistent)",
-        "Replace(an object, ApiServerCache)",
-        "Set",
-        "Delete",
-        "Confirm(0ns)",
-        "Confirm(2s)",
-        "Bookmark(7)",
-        "Failed(Unavailable)",
-        "WentBack(7 to 5)",
-    ];
-    assert_eq!(printed(&events), expected);
-}
-
-#[test]
-fn what_is_told_of_a_namespace_is_printed_with_names_alone() {
-    let (sink, events) = NamespaceSink::<Secret, Unavailable>::channel();
     sink.listing();
     sink.replace(vec![("a".to_owned(), Arc::new(Secret)), ("b".to_owned(), Arc::new(Secret))], ReadKind::Consistent);
     sink.set("a", Arc::new(Secret));

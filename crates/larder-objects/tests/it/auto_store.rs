@@ -1,10 +1,10 @@
 //! What the adaptive store's documentation promises: its rules, one test each, and what they save.
 
 use crate::harness::Failure;
-use crate::source::{Adapting, Answer, World, doc, immutable};
+use crate::source::{Adapting, Answer, Doc, World, doc, immutable};
 use larder_clock::Timestamp;
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
-use larder_objects::{FreshState, Kept, ObjectKey, ReadKind, Source as ReadFrom, StaleReason, Store};
+use larder_objects::{FreshState, Kept, ObjectKey, ReadKind, ReflectorSink, Source as ReadFrom, StaleReason, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn watched_namespace() -> World<Adapting> {
 fn what_is_printed_tells_nothing_of_the_objects() {
     let world = watched_namespace();
     assert_eq!(format!("{:?}", world.store), "ReflectorStore { .. }");
-    assert_eq!(format!("{:?}", world.source.namespaces()[0].sink), "NamespaceSink { .. }");
+    assert_eq!(format!("{:?}", world.source.namespaces()[0].sink), "ReflectorSink { .. }");
 }
 
 #[test]
@@ -458,6 +458,30 @@ fn rule_3_until_a_namespaces_watch_has_listed_those_that_are_watched_follow_thei
 }
 
 #[test]
+fn rule_3_before_its_list_a_namespaces_watch_changes_nothing_of_an_object_with_a_watch_of_its_own() {
+    let tells: [fn(&ReflectorSink<Doc, Failure>); 2] = [|sink| sink.bookmark("9"), |sink| sink.went_back("9", "1")];
+    for tell in tells {
+        let mut world = World::adapting(TTL);
+        world.source.may_watch("ns", Ok(3));
+        world.store.add_references("ns", &["a"], "pod").run();
+        world.store.set_mounted("ns", "a");
+        world.source.list_at_once(Some(Ok(doc(5))));
+        assert_eq!((world.get("a").fresh(), world.kept("a")), (5, Kept::Watched));
+        // A new pod's read is ahead of the object's watch.
+        world.store.add_references("ns", &["a"], "pod-2").run();
+        world.source.answer_at_once(Some(Ok(doc(8))));
+        assert_eq!(world.get("a").fresh(), 8);
+        world.store.add_references("ns", &["b", "c"], "pod").run();
+        world.begin("ns", "b");
+        assert!(world.run().is_empty());
+        tell(&world.source.namespaces()[0].sink);
+        // From before that read.
+        world.source.sink().set(doc(7));
+        assert_eq!((world.get("a").fresh(), world.kept("a")), (8, Kept::Watched));
+    }
+}
+
+#[test]
 fn rule_3_what_a_namespaces_ended_reflector_says_counts_no_more() {
     let mut world = watched_namespace();
     let names = ["a", "b", "c"];
@@ -603,6 +627,23 @@ fn rule_3_a_namespace_that_fails_before_it_has_synced_is_backed_by_fetches() {
     // And recovers.
     world.source.namespaces()[0].sink.replace(vec![("b".to_owned(), doc(2))], ReadKind::Consistent);
     assert_eq!((world.get("a").fresh(), world.get("b").fresh()), (0, 2));
+}
+
+#[test]
+fn rule_4_a_sign_of_life_before_its_list_does_not_end_the_failure_of_a_namespaces_watch() {
+    let tells: [fn(&ReflectorSink<Doc, Failure>); 2] = [|sink| sink.confirm(), |sink| sink.bookmark("9")];
+    for tell in tells {
+        let mut world = namespace(3);
+        let reader = world.begin("ns", "a");
+        assert!(world.run().is_empty());
+        world.source.answer_at_once(Some(Ok(doc(1))));
+        let sink = world.source.namespaces()[0].sink.clone();
+        sink.failed(Arc::new(UNAVAILABLE));
+        assert_eq!(world.run()[&reader].fresh(), 1);
+        tell(&sink);
+        // It is not waited for.
+        assert_eq!(world.get("b").fresh(), 1);
+    }
 }
 
 #[test]

@@ -4,9 +4,8 @@
 use crate::harness::{Pod, PodRefs};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, DirectStore, Effects, Fetch, FetchError, NamespaceReflectors, NamespaceSink,
-    Object, ObjectKey, PodIdentity, PodObjects, ReadKind, ReflectorSink, Reflectors, Store, TtlStore, WatchOptions,
-    WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, DirectStore, Effects, Fetch, FetchError, Object, ObjectKey, PodIdentity,
+    PodObjects, ReadKind, ReflectorSink, Reflectors, Scope, Store, TtlStore, WatchOptions, WatchStore,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -131,8 +130,7 @@ struct State {
     version: u64,
     /// What fetches are answered with, if they are: found, not found, failed.
     outcome: Option<u64>,
-    sinks: Vec<ReflectorSink<Thing, Failure>>,
-    namespace_sinks: Vec<NamespaceSink<Thing, Failure>>,
+    sinks: Vec<(Scope, ReflectorSink<Thing, Failure>)>,
 }
 
 #[derive(Clone, Default)]
@@ -196,24 +194,17 @@ impl Reflectors for Source {
     type Error = Failure;
     type Reflector = CallsBack;
 
-    fn start(&self, _: &ObjectKey, _: Option<String>, sink: ReflectorSink<Thing, Failure>) -> CallsBack {
-        self.state.lock().unwrap().sinks.push(sink);
+    fn start(&self, scope: &Scope, _: Option<String>, sink: ReflectorSink<Thing, Failure>) -> CallsBack {
+        self.state.lock().unwrap().sinks.push((scope.clone(), sink));
         self.drop_later()
     }
-}
 
-impl NamespaceReflectors for Source {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(true)
     }
 
     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Failure>> + Send + 'static {
         std::future::ready(Ok(3))
-    }
-
-    fn start_namespace(&self, _: &str, sink: NamespaceSink<Thing, Failure>) -> CallsBack {
-        self.state.lock().unwrap().namespace_sinks.push(sink);
-        self.drop_later()
     }
 }
 
@@ -304,20 +295,15 @@ fn operate<S: Tended>(source: &Source, clock: &VirtualClock, store: S, seed: u64
 
 /// A reflector tells something, be it stopped or not.
 fn event(source: &Source, random: &mut Random, name: &str) {
-    let state = source.state.lock().unwrap();
-    let (sinks, namespaces) = (state.sinks.clone(), state.namespace_sinks.clone());
-    drop(state);
-    if let Some(sink) = random.below(2).checked_sub(1).and(sinks.get(random.index(sinks.len().max(1)))) {
-        match random.below(6) {
-            0 => sink.listing(),
-            1 => sink.replace(Some(source.thing()), ReadKind::Consistent),
-            2 => sink.set(source.thing()),
-            3 => sink.delete(),
-            4 => sink.failed(Arc::new(source.failure(false))),
-            _ => sink.confirm(),
-        }
-    }
-    if let Some(sink) = namespaces.last() {
+    let sinks = source.state.lock().unwrap().sinks.clone();
+    let of_namespace = |(scope, _): &(Scope, _)| matches!(scope, Scope::Namespace(_));
+    let (namespaces, objects): (Vec<_>, Vec<_>) = sinks.into_iter().partition(of_namespace);
+    let object = random.below(2).checked_sub(1).and(objects.get(random.index(objects.len().max(1))));
+    for (scope, sink) in object.into_iter().chain(namespaces.last()) {
+        let name = match scope {
+            Scope::Object(key) => key.name(),
+            Scope::Namespace(_) => name,
+        };
         match random.below(6) {
             0 => sink.listing(),
             1 => sink.replace(
@@ -436,7 +422,7 @@ impl<S: Tended> Panicking<S> {
     }
 
     fn sink(&self, at: usize) -> ReflectorSink<Thing, Failure> {
-        self.source.state.lock().unwrap().sinks[at].clone()
+        self.source.state.lock().unwrap().sinks[at].1.clone()
     }
 
     /// What is done panics, as the foreign code does; and so many reads are woken all the same.
@@ -483,7 +469,7 @@ fn a_panic_in_a_watch_store_loses_no_other_wake() {
     let world = Panicking::new(|source, clock| WatchStore::new(source.clone(), source, clock, WatchOptions::default()));
     // A waker panics when the list has come.
     let (mut first, mut second) = (world.wait_and_panic("x"), world.wait("x"));
-    world.panics(1, || world.sink(0).replace(Some(world.source.thing()), ReadKind::Consistent));
+    world.panics(1, || world.sink(0).replace(vec![("x".to_owned(), world.source.thing())], ReadKind::Consistent));
     assert!(world.poll(&mut first).is_ready() && world.poll(&mut second).is_ready());
     // The drops of an object and of two reflectors panic when they are released.
     let mut third = world.wait("y");
@@ -503,7 +489,7 @@ fn a_panic_in_an_adaptive_store_loses_no_other_wake() {
     // Both fetch, now that the watch fails, and share what comes.
     world.fetches_are(Some(2));
     assert!(world.poll(&mut first).is_ready() && world.poll(&mut second).is_ready());
-    world.panics(0, || world.sink(0).set(world.source.thing()));
+    world.panics(0, || world.sink(0).set("x", world.source.thing()));
 }
 
 #[test]

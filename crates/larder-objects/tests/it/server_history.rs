@@ -9,7 +9,7 @@
 use crate::harness::Failure;
 use crate::source::{Adapting, Answer, Doc, Source, Watching, World};
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{NamespaceSink, ReadKind, ReflectorSink, Store, WatchStats};
+use larder_objects::{ReadKind, ReflectorSink, Store, WatchStats};
 use proptest::prelude::*;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,40 +113,15 @@ enum At {
     Watching(usize),
 }
 
-/// Both kinds of sink.
-enum Sink {
-    Object(String, ReflectorSink<Doc, Failure>),
-    Namespace(NamespaceSink<Doc, Failure>),
+/// The sink of a reflector, of one object or of all.
+struct Sink {
+    of: Option<String>,
+    sink: ReflectorSink<Doc, Failure>,
 }
 
 impl Sink {
-    fn listing(&self) {
-        match self {
-            Self::Object(_, sink) => sink.listing(),
-            Self::Namespace(sink) => sink.listing(),
-        }
-    }
-
-    fn failed(&self) {
-        let error = Arc::new(Failure::Status(503));
-        match self {
-            Self::Object(_, sink) => sink.failed(error),
-            Self::Namespace(sink) => sink.failed(error),
-        }
-    }
-
-    fn confirm(&self) {
-        match self {
-            Self::Object(_, sink) => sink.confirm(),
-            Self::Namespace(sink) => sink.confirm(),
-        }
-    }
-
-    fn bookmark(&self, version: usize) {
-        match self {
-            Self::Object(_, sink) => sink.bookmark(&version.to_string()),
-            Self::Namespace(sink) => sink.bookmark(&version.to_string()),
-        }
+    fn is_of(&self, name: &str) -> bool {
+        self.of.as_ref().is_none_or(|of| of == name)
     }
 }
 
@@ -200,11 +175,7 @@ impl Cluster {
 
     /// Whether what keeps the object has been silent since its start for longer than readers wait for it.
     fn is_late(&self, name: usize, now: Timestamp) -> bool {
-        let is_of = |sink: &Sink| match sink {
-            Sink::Object(of, _) => of == NAMES[name],
-            Sink::Namespace(_) => true,
-        };
-        let keeps = self.sinks(true).into_iter().filter(|(_, sink)| is_of(sink));
+        let keeps = self.sinks(true).into_iter().filter(|(_, sink)| sink.is_of(NAMES[name]));
         keeps.last().is_some_and(|(id, _)| self.silent.get(&id).is_some_and(|since| now >= *since + PATIENCE))
     }
 
@@ -251,8 +222,10 @@ impl Cluster {
         let namespaces = self.source.namespaces().into_iter().enumerate();
         let namespaces = namespaces.filter(|(_, started)| started.is_running() == running);
         objects
-            .map(|(id, started)| ((false, id), Sink::Object(started.key.name().to_owned(), started.sink)))
-            .chain(namespaces.map(|(id, started)| ((true, id), Sink::Namespace(started.sink))))
+            .map(|(id, started)| {
+                ((false, id), Sink { of: Some(started.key.name().to_owned()), sink: (*started.sink).clone() })
+            })
+            .chain(namespaces.map(|(id, started)| ((true, id), Sink { of: None, sink: started.sink })))
             .collect()
     }
 
@@ -303,7 +276,7 @@ impl Cluster {
                 At::Starting(_) => self.replace(&sink, now, ReadKind::Consistent),
                 At::Watching(from) => self.events(&sink, from, now),
             }
-            sink.bookmark(now);
+            sink.sink.bookmark(&now.to_string());
             self.reflectors.insert(id, At::Watching(now));
         }
     }
@@ -311,28 +284,18 @@ impl Cluster {
     fn events(&self, sink: &Sink, from: usize, upto: usize) {
         for entry in &self.log[from..upto] {
             let name = NAMES[entry.name];
-            match (sink, &entry.doc) {
-                (Sink::Object(of, sink), Some(doc)) if of == name => sink.set(Arc::clone(doc)),
-                (Sink::Object(of, sink), None) if of == name => sink.delete(),
-                (Sink::Namespace(sink), Some(doc)) => sink.set(name, Arc::clone(doc)),
-                (Sink::Namespace(sink), None) => sink.delete(name),
-                (Sink::Object(..), _) => {}
+            match &entry.doc {
+                _ if !sink.is_of(name) => {}
+                Some(doc) => sink.sink.set(name, Arc::clone(doc)),
+                None => sink.sink.delete(name),
             }
         }
     }
 
     fn replace(&self, sink: &Sink, upto: usize, read: ReadKind) {
-        match sink {
-            Sink::Object(of, sink) => {
-                let name = NAMES.iter().position(|name| name == of).unwrap();
-                sink.replace(self.state(name, upto), read);
-            }
-            Sink::Namespace(sink) => {
-                let all = NAMES.iter().enumerate();
-                let all = all.filter_map(|(id, &name)| Some((name.to_owned(), self.state(id, upto)?)));
-                sink.replace(all.collect(), read);
-            }
-        }
+        let all = NAMES.iter().enumerate().filter(|(_, name)| sink.is_of(name));
+        let all = all.filter_map(|(id, &name)| Some((name.to_owned(), self.state(id, upto)?)));
+        sink.sink.replace(all.collect(), read);
     }
 
     /// A sign of life or a bookmark. Where ages are tested, a watch lags behind for no time.
@@ -342,9 +305,9 @@ impl Cluster {
         self.events(sink, from, upto);
         self.reflectors.insert(id, At::Watching(upto));
         if bookmark {
-            sink.bookmark(upto);
+            sink.sink.bookmark(&upto.to_string());
         } else {
-            sink.confirm();
+            sink.sink.confirm();
         }
     }
 
@@ -467,7 +430,7 @@ impl<S: Store<Object = Doc, Error = Failure>> Run<S> {
             Op::Ask(at) => cluster.with(at, |cluster, id, sink| {
                 if let At::Starting(asked) = cluster.reflectors.get_mut(&id).unwrap() {
                     *asked = cluster.log.len();
-                    sink.listing();
+                    sink.sink.listing();
                 }
             }),
             Op::Deliver(at, upto, read) => cluster.with(at, |cluster, id, sink| cluster.deliver(id, sink, upto, read)),
@@ -480,7 +443,7 @@ impl<S: Store<Object = Doc, Error = Failure>> Run<S> {
                 }
             }
             Op::Fail(at, relist) => cluster.with(at, |cluster, id, sink| {
-                sink.failed();
+                sink.sink.failed(Arc::new(Failure::Status(503)));
                 cluster.silent.remove(&id);
                 if relist {
                     cluster.reflectors.insert(id, At::Starting(cluster.log.len()));
@@ -490,10 +453,9 @@ impl<S: Store<Object = Doc, Error = Failure>> Run<S> {
                 let stopped = cluster.sinks(false);
                 if !stopped.is_empty() {
                     let never = Arc::new(Doc { version: "999999".into(), uid: "never".into(), immutable: false });
-                    match &at.get(&stopped).1 {
-                        Sink::Object(_, sink) => sink.replace(Some(never), ReadKind::Consistent),
-                        Sink::Namespace(sink) => sink.set("x", never),
-                    }
+                    let Sink { of, sink } = &at.get(&stopped).1;
+                    let name = of.as_deref().unwrap_or("x");
+                    sink.replace(vec![(name.to_owned(), never)], ReadKind::Consistent);
                 }
             }
             Op::Advance(seconds) => self.advance(Duration::from_secs(seconds)),

@@ -4,11 +4,12 @@ use crate::harness::Failure;
 use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, NamespaceReflectors,
-    NamespaceSink, Object, ObjectKey, Read, ReadKind, ReflectorSink, Reflectors, Store, Strategy, StrategyOptions,
-    StrategyStore, WatchOptions, WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, Object, ObjectKey, Read,
+    ReadKind, ReflectorSink, Reflectors, Scope, Store, Strategy, StrategyOptions, StrategyStore, WatchOptions,
+    WatchStore,
 };
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -95,12 +96,41 @@ impl From<Result<Read<Doc>, GetError<Failure>>> for Answer {
     }
 }
 
+/// The sink of an object's reflector, which names that object.
+#[derive(Clone)]
+pub(crate) struct ObjectSink {
+    name: String,
+    sink: ReflectorSink<Doc, Failure>,
+}
+
+impl ObjectSink {
+    pub(crate) fn replace(&self, object: Option<Arc<Doc>>, read: ReadKind) {
+        self.sink.replace(object.into_iter().map(|object| (self.name.clone(), object)).collect(), read);
+    }
+
+    pub(crate) fn set(&self, object: Arc<Doc>) {
+        self.sink.set(&self.name, object);
+    }
+
+    pub(crate) fn delete(&self) {
+        self.sink.delete(&self.name);
+    }
+}
+
+impl Deref for ObjectSink {
+    type Target = ReflectorSink<Doc, Failure>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.sink
+    }
+}
+
 /// A reflector that was started.
 #[derive(Clone)]
 pub(crate) struct Started {
     pub(crate) key: ObjectKey,
     pub(crate) resume: Option<String>,
-    pub(crate) sink: ReflectorSink<Doc, Failure>,
+    pub(crate) sink: ObjectSink,
     pub(crate) running: Arc<AtomicBool>,
 }
 
@@ -114,7 +144,7 @@ impl Started {
 #[derive(Clone)]
 pub(crate) struct StartedNamespace {
     pub(crate) namespace: String,
-    pub(crate) sink: NamespaceSink<Doc, Failure>,
+    pub(crate) sink: ReflectorSink<Doc, Failure>,
     pub(crate) running: Arc<AtomicBool>,
 }
 
@@ -191,7 +221,7 @@ impl Source {
     }
 
     /// The sink of the reflector that was started last.
-    pub(crate) fn sink(&self) -> ReflectorSink<Doc, Failure> {
+    pub(crate) fn sink(&self) -> ObjectSink {
         self.reflectors().last().expect("a reflector was started").sink.clone()
     }
 
@@ -277,10 +307,19 @@ impl Reflectors for Source {
     type Error = Failure;
     type Reflector = Running;
 
-    fn start(&self, key: &ObjectKey, resume: Option<String>, sink: ReflectorSink<Doc, Failure>) -> Running {
+    fn start(&self, scope: &Scope, resume: Option<String>, sink: ReflectorSink<Doc, Failure>) -> Running {
         let running = Arc::new(AtomicBool::new(true));
-        let started = Started { key: key.clone(), resume, sink: sink.clone(), running: Arc::clone(&running) };
         let mut state = self.state.lock().unwrap();
+        let key = match scope {
+            Scope::Object(key) => key.clone(),
+            Scope::Namespace(namespace) => {
+                let namespace = namespace.to_string();
+                state.namespaces.push(StartedNamespace { namespace, sink, running: Arc::clone(&running) });
+                return Running(running);
+            }
+        };
+        let sink = ObjectSink { name: key.name().to_owned(), sink };
+        let started = Started { key, resume, sink: sink.clone(), running: Arc::clone(&running) };
         state.reflectors.push(started);
         let list = state.lists_at_once.clone();
         drop(state);
@@ -290,9 +329,7 @@ impl Reflectors for Source {
         }
         Running(running)
     }
-}
 
-impl NamespaceReflectors for Source {
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         let mut state = self.state.lock().unwrap();
         state.reviews += 1;
@@ -303,13 +340,6 @@ impl NamespaceReflectors for Source {
         let mut state = self.state.lock().unwrap();
         state.count_requests += 1;
         std::future::ready(state.watchable[namespace])
-    }
-
-    fn start_namespace(&self, namespace: &str, sink: NamespaceSink<Doc, Failure>) -> Running {
-        let running = Arc::new(AtomicBool::new(true));
-        let started = StartedNamespace { namespace: namespace.to_owned(), sink, running: Arc::clone(&running) };
-        self.state.lock().unwrap().namespaces.push(started);
-        Running(running)
     }
 }
 

@@ -10,8 +10,8 @@ use crate::harness::Failure;
 use larder_clock::{Clock, MonotonicClock, Timestamp, VirtualClock};
 use larder_objects::Source as By;
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, Fetch, Freshness, GetError, NamespaceReflectors, NamespaceSink, Object,
-    ObjectKey, ReadKind, ReflectorSink, Reflectors, Store, TtlStore, WatchOptions, WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, Fetch, Freshness, GetError, Object, ObjectKey, ReadKind, ReflectorSink,
+    Reflectors, Scope, Store, TtlStore, WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -81,17 +81,17 @@ impl Reflectors for Source {
     type Error = Failure;
     type Reflector = ();
 
-    fn start(&self, key: &ObjectKey, _: Option<String>, sink: ReflectorSink<Doc, Failure>) {
+    fn start(&self, scope: &Scope, _: Option<String>, sink: ReflectorSink<Doc, Failure>) {
+        let Scope::Object(key) = scope else { panic!("no namespace may be watched") };
         // The list and the events after it are told in order, whoever starts the reflector.
         let mut all = self.served.lock().unwrap();
         let served = all.entry(key.name().to_owned()).or_default();
         sink.listing();
-        sink.replace(served.state.map(doc), ReadKind::Consistent);
+        let state = served.state.map(|state| (key.name().to_owned(), doc(state)));
+        sink.replace(state.into_iter().collect(), ReadKind::Consistent);
         served.sink = Some(sink);
     }
-}
 
-impl NamespaceReflectors for Source {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(false)
     }
@@ -99,8 +99,6 @@ impl NamespaceReflectors for Source {
     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Failure>> + Send + 'static {
         std::future::ready(Err(Failure::Status(503)))
     }
-
-    fn start_namespace(&self, _: &str, _: NamespaceSink<Doc, Failure>) {}
 }
 
 /// The states of one object, by their numbers.
@@ -230,7 +228,7 @@ impl<S: Stressed> Round<'_, S> {
                     let served = all.entry(name.to_owned()).or_default();
                     served.state = exists.then_some(state);
                     if let Some(sink) = &served.sink {
-                        if exists { sink.set(doc(state)) } else { sink.delete() }
+                        if exists { sink.set(name, doc(state)) } else { sink.delete(name) }
                     }
                     drop(all);
                     if !S::WATCHES && referenced {

@@ -2,7 +2,7 @@
 //! what people ran into with it, one test each.
 
 use crate::harness::Failure;
-use crate::source::{Answer, Doc, MAX_IDLE, Watching, World, doc, immutable};
+use crate::source::{Answer, MAX_IDLE, Watching, World, doc, immutable};
 use futures_util::FutureExt;
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{
@@ -159,7 +159,7 @@ fn references_of_a_pod_come_and_go_at_once() {
 fn what_is_printed_tells_nothing_of_the_objects() {
     let world = synced();
     assert_eq!(format!("{:?}", world.store), "ReflectorStore { .. }");
-    assert_eq!(format!("{:?}", world.source.sink()), "ReflectorSink { .. }");
+    assert_eq!(format!("{:?}", *world.source.sink()), "ReflectorSink { .. }");
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn lesson_3_while_the_reflector_fails_readers_get_the_last_known_with_its_age() 
     let reason = StaleReason::FetchFailed { class: "status" };
     assert_eq!(freshness.state, FreshState::Stale { since: at(15), reason });
     for recover in [
-        (|sink| sink.confirm()) as fn(&larder_objects::ReflectorSink<Doc, Failure>),
+        (|sink| sink.confirm()) as fn(&crate::source::ObjectSink),
         |sink| sink.set(doc(1)),
         |sink| sink.replace(Some(doc(1)), ReadKind::Consistent),
     ] {

@@ -2,9 +2,9 @@
 //! into.
 
 use crate::harness::Failure;
-use crate::source::{Source, Watching, doc};
+use crate::source::{ObjectSink, Source, Watching, doc};
 use larder_clock::{Timestamp, VirtualClock};
-use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReadKind, ReflectorSink, Store, WatchOptions, WatchStore};
+use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReadKind, Store, WatchOptions, WatchStore};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -23,11 +23,7 @@ fn version<S: Store<Object = crate::source::Doc, Error = Failure>>(store: &S) ->
 }
 
 /// Readers see versions that only rise, while a reflector sets them and others look at the store.
-fn only_rises<S: Store<Object = crate::source::Doc, Error = Failure>>(
-    store: &S,
-    sink: &ReflectorSink<crate::source::Doc, Failure>,
-    stop_idle: fn(&S),
-) {
+fn only_rises<S: Store<Object = crate::source::Doc, Error = Failure>>(store: &S, sink: &ObjectSink, stop_idle: fn(&S)) {
     const VERSIONS: u64 = 2_000;
     let (start, done) = (Barrier::new(4), AtomicBool::new(false));
     thread::scope(|scope| {

@@ -17,7 +17,7 @@ fn with_db_watched() -> (Arc<Server>, Cache) {
     let server = Server::new();
     let cache = cache_of(Strategy::Watch, &server, POLICY);
     cache.register_pod(&pod("web", &["db"]));
-    server.watch("db").replace(Some(db(7)), ReadKind::Consistent);
+    server.watch("db").replace(vec![("db".to_owned(), db(7))], ReadKind::Consistent);
     (server, cache)
 }
 
@@ -31,7 +31,7 @@ async fn a_watched_object_is_answered_without_asking_anybody() {
             (version_told, Outcome::Held, None)
         );
         assert!(answer.freshness.is_fresh());
-        server.watch("db").set(db(8));
+        server.watch("db").set("db", db(8));
     }
     advance(10 * TTL).await;
     assert!(cache.read("shop", "db", DEADLINE).await.unwrap().freshness.is_fresh(), "a watch has no TTL");
@@ -46,13 +46,13 @@ async fn an_absence_is_the_watchs_word_and_flips_at_once() {
     cache.register_pod(&pod("web", &["db"]));
     let unknown = cache.read("shop", "db", Duration::from_millis(10)).await.unwrap_err();
     assert!(unknown.is_unknown(), "{unknown}");
-    server.watch("db").replace(None, ReadKind::Consistent);
+    server.watch("db").replace(Vec::new(), ReadKind::Consistent);
     for _ in 0..3 {
         assert!(cache.read("shop", "db", DEADLINE).await.unwrap_err().is_not_found());
     }
-    server.watch("db").set(db(1));
+    server.watch("db").set("db", db(1));
     assert_eq!(version(&cache.read("shop", "db", DEADLINE).await.unwrap()), "1");
-    server.watch("db").delete();
+    server.watch("db").delete("db");
     assert!(cache.read("shop", "db", DEADLINE).await.unwrap_err().is_not_found());
     assert_eq!(server.fetches(), 0);
 }
@@ -213,7 +213,7 @@ async fn what_is_mounted_is_watched_from_its_first_read_and_what_is_not_is_polle
     let polled = cache.read("shop", "env", DEADLINE).await.unwrap();
     assert_eq!((version(&polled), server.fetches(), server.watches()), ("1", 1, 1));
     assert!(polled.freshness.expires_at().is_some());
-    server.watch("db").replace(Some(db(2)), ReadKind::Consistent);
+    server.watch("db").replace(vec![("db".to_owned(), db(2))], ReadKind::Consistent);
     assert_eq!(version(&mounted.await.unwrap().unwrap()), "2");
     assert_eq!(server.fetches(), 1);
 }

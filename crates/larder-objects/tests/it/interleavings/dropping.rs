@@ -4,8 +4,7 @@ use super::watching::check;
 use super::{Failure, Thing};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, Fetch, NamespaceReflectors, NamespaceSink, ObjectKey, ObjectTtl, ReadKind, ReflectorSink,
-    Reflectors, Source, Store, Ttl,
+    AutoOptions, AutoStore, Fetch, ObjectKey, ObjectTtl, ReadKind, ReflectorSink, Reflectors, Scope, Source, Store, Ttl,
 };
 use shuttle::future::block_on;
 use shuttle::thread;
@@ -79,10 +78,8 @@ impl Reflectors for Server {
     type Error = Failure;
     type Reflector = ();
 
-    fn start(&self, _: &ObjectKey, _: Option<String>, _: ReflectorSink<Thing, Failure>) {}
-}
+    fn start(&self, _: &Scope, _: Option<String>, _: ReflectorSink<Thing, Failure>) {}
 
-impl NamespaceReflectors for Server {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         std::future::ready(false)
     }
@@ -90,8 +87,6 @@ impl NamespaceReflectors for Server {
     fn count(&self, _: &str) -> impl Future<Output = Result<u64, Failure>> + Send + 'static {
         std::future::ready(Ok(1))
     }
-
-    fn start_namespace(&self, _: &str, _: NamespaceSink<Thing, Failure>) {}
 }
 
 /// A snapshot asks for the TTL while it holds the lock and its share of the fetch: other threads run then.

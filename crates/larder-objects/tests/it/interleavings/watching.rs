@@ -3,8 +3,8 @@
 use super::{DEPTH, Failure, SCHEDULES};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, DefaultTtl, Fetch, GetError, Kept, NamespaceReflectors, NamespaceSink, Object, ObjectKey,
-    Read, ReadKind, ReflectorSink, Reflectors, Source, Store, WatchOptions, WatchStore,
+    AutoOptions, AutoStore, DefaultTtl, Fetch, GetError, Kept, Object, ObjectKey, Read, ReadKind, ReflectorSink,
+    Reflectors, Scope, Source, Store, WatchOptions, WatchStore,
 };
 use shuttle::future::{block_on, yield_now};
 use shuttle::thread;
@@ -123,23 +123,23 @@ impl Reflectors for Server {
     type Error = Failure;
     type Reflector = Running;
 
-    fn start(&self, _: &ObjectKey, _: Option<String>, sink: Sink) -> Running {
+    fn start(&self, scope: &Scope, _: Option<String>, sink: Sink) -> Running {
         self.running.fetch_add(1, Ordering::SeqCst);
-        self.state.lock().unwrap().sinks.push(sink.clone());
+        if let Scope::Object(_) = scope {
+            self.state.lock().unwrap().sinks.push(sink.clone());
+        }
         if !self.silent {
             let server = self.clone();
             thread::spawn(move || {
                 sink.listing();
                 let object = server.object();
                 thread::yield_now();
-                sink.replace(Some(object), ReadKind::Consistent);
+                sink.replace(vec![("x".to_owned(), object)], ReadKind::Consistent);
             });
         }
         Running(Arc::clone(&self.running))
     }
-}
 
-impl NamespaceReflectors for Server {
     fn may_watch(&self, _: &str) -> impl Future<Output = bool> + Send + 'static {
         async {
             yield_now().await;
@@ -152,18 +152,6 @@ impl NamespaceReflectors for Server {
             yield_now().await;
             Ok(1)
         }
-    }
-
-    fn start_namespace(&self, _: &str, sink: NamespaceSink<Thing, Failure>) -> Running {
-        self.running.fetch_add(1, Ordering::SeqCst);
-        let server = self.clone();
-        thread::spawn(move || {
-            sink.listing();
-            let object = server.object();
-            thread::yield_now();
-            sink.replace(vec![("x".to_owned(), object)], ReadKind::Consistent);
-        });
-        Running(Arc::clone(&self.running))
     }
 }
 
@@ -308,9 +296,9 @@ fn a_set_that_races_the_read_of_a_new_reference() {
         let watch = {
             let (sink, server) = (server.sink(0), server.clone());
             thread::spawn(move || {
-                sink.set(thing(2));
+                sink.set("x", thing(2));
                 server.change(3);
-                sink.set(thing(3));
+                sink.set("x", thing(3));
             })
         };
         store.add_references("a", &["x"], "v").run();
@@ -334,8 +322,8 @@ fn a_list_that_races_failures_and_readers() {
             let sink = server.sink(0);
             thread::spawn(move || {
                 sink.failed(Arc::new(Failure::Unavailable));
-                sink.replace(Some(thing(1)), ReadKind::Consistent);
-                sink.set(thing(2));
+                sink.replace(vec![("x".to_owned(), thing(1))], ReadKind::Consistent);
+                sink.set("x", thing(2));
             })
         };
         let readers = [read(&store), read(&store), read(&store)];
