@@ -467,7 +467,7 @@ impl<S: Sink> ListWatch<S> {
         if known {
             tracing::debug!(%error, "a list or watch failed again");
         } else {
-            tracing::warn!(%error, "a list or watch failed, what is known is served on");
+            tracing::warn!(%error, "a list or watch failed; larder serves what it knows and retries");
         }
         let (asked, is_unreached) = (error.retry_after(), error.is_unreached());
         self.unwatched = None;
