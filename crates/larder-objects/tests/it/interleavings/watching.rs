@@ -270,8 +270,8 @@ fn a_sink_of_a_generation_that_is_over_does_nothing() {
         let (store, _) = watching(&server);
         let old = server.sink(0);
         let late = thread::spawn(move || {
-            old.set(thing(666));
-            old.replace(Some(thing(666)), ReadKind::Consistent);
+            old.set("x", thing(666));
+            old.replace(vec![("x".to_owned(), thing(666))], ReadKind::Consistent);
             old.confirm();
             old.failed(Arc::new(Failure::Unavailable));
         });
