@@ -60,16 +60,16 @@ const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 /// use larder_objects::{ObjectKey, ReflectorEvent, ReflectorSink, Reflectors, Scope};
 ///
 /// let client = KubeClient::from_kubeconfig("/etc/kubernetes/kubelet.conf", None, KubeOptions::default()).await?;
-/// let reflect = client.reflector(ObjectKind::Secret);
+/// let reflectors = client.reflectors(ObjectKind::Secret);
 /// let sink = ReflectorSink::from_fn(|event: ReflectorEvent<KubeObject, KubeError>| {
 ///     if let ReflectorEvent::Set(name, secret) = event {
 ///         println!("{name} is at version {} now", secret.resource_version());
 ///     }
 /// });
-/// let reflector = reflect.start(&Scope::Object(ObjectKey::new("web", "tls")), None, sink);
+/// let reflector = reflectors.start(&Scope::Object(ObjectKey::new("web", "tls")), None, sink);
 /// // It runs until it is dropped.
 /// drop(reflector);
-/// reflect.stop().await;
+/// reflectors.stop().await;
 /// # Ok::<(), larder_kube::KubeError>(())
 /// # };
 /// ```
@@ -113,7 +113,7 @@ impl KubeClient {
     /// # Panics
     ///
     /// Outside of a tokio runtime, on which its tasks run.
-    pub fn reflector(&self, kind: ObjectKind) -> KubeReflectors {
+    pub fn reflectors(&self, kind: ObjectKind) -> KubeReflectors {
         let shared = Arc::new(Shared::new(self.clone()));
         let tasks = Arc::new(Tasks {
             runtime: Handle::current(),

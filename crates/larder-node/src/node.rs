@@ -130,8 +130,8 @@ impl<M: MachineClocks> Node<M> {
         let runtime = runtime_side(&config, clock, &metrics)?.map(Arc::new);
         let sources = Sources::open(&config, clock).await?;
         let name: Arc<str> = config.node_name.as_str().into();
-        let cache = |kind: ObjectKind, fetch: ObjectSource, reflect: ObjectReflectors| {
-            let (strategy, default_ttl) = match reflect {
+        let cache = |kind: ObjectKind, fetch: ObjectSource, reflectors: ObjectReflectors| {
+            let (strategy, default_ttl) = match reflectors {
                 ObjectReflectors::Kube(_) => (*config.change_detection.of(kind), config.default_ttl),
                 // Each read looks into the manifests, which are in memory, and the last object read stays as last known.
                 ObjectReflectors::Manifests => (Strategy::Ttl, Duration::ZERO),
@@ -141,7 +141,7 @@ impl<M: MachineClocks> Node<M> {
                 node: Arc::clone(&name),
                 strategy,
                 fetch,
-                reflect,
+                reflectors,
                 watch: config.watch_options(),
                 clock,
                 ttl: SharedTtl(Arc::new(sources.node.clone())),
@@ -154,7 +154,7 @@ impl<M: MachineClocks> Node<M> {
             })
         };
         let caches: Arc<Caches<M>> =
-            Arc::new(sources.objects.map(|kind, (fetch, reflect)| cache(kind, fetch, reflect)));
+            Arc::new(sources.objects.map(|kind, (fetch, reflectors)| cache(kind, fetch, reflectors)));
         let registrar =
             Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
         let node = Self {
@@ -242,10 +242,10 @@ impl<M: MachineClocks> Node<M> {
     /// Ends every task and reflector, and waits for them.
     pub async fn stop(&self) {
         self.tasks.stop().await;
-        if let Origin::Kube(_, reflects) = &self.origin {
-            for reflect in reflects.values() {
+        if let Origin::Kube(_, reflectors) = &self.origin {
+            for reflectors in reflectors.values() {
                 // A reflector that does not end in time ends with the process.
-                let _ = tokio::time::timeout(REFLECTORS_END, reflect.stop()).await;
+                let _ = tokio::time::timeout(REFLECTORS_END, reflectors.stop()).await;
             }
         }
     }

@@ -137,7 +137,7 @@ pub(crate) struct ObjectCacheConfig<F, R, C> {
     pub(crate) node: Arc<str>,
     pub(crate) strategy: Strategy,
     pub(crate) fetch: F,
-    pub(crate) reflect: R,
+    pub(crate) reflectors: R,
     pub(crate) watch: AutoOptions,
     pub(crate) clock: C,
     pub(crate) ttl: SharedTtl,
@@ -180,9 +180,9 @@ where
             metrics: Arc::clone(&config.metrics),
         };
         let default_ttl = ObjectTtl::from(config.default_ttl);
-        let reflect = LoggedReflectors {
+        let reflectors = LoggedReflectors {
             kind: config.kind,
-            reflect: config.reflect,
+            reflectors: config.reflectors,
             clock: config.clock.clone(),
             log: Arc::clone(&log),
             error: PhantomData,
@@ -193,7 +193,7 @@ where
         options.keep_last_known = policy.keep_last_known;
         options.went_back = policy.accept_older_versions.then(|| went_back(config.kind, Arc::clone(&config.metrics)));
         let (clock, ttl) = (config.clock.clone(), config.ttl);
-        let store = ObjectStore::new(config.strategy, fetch, reflect, clock, ttl, default_ttl, options);
+        let store = ObjectStore::new(config.strategy, fetch, reflectors, clock, ttl, default_ttl, options);
         Self {
             kind: config.kind,
             node: config.node,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Starts reflectors that write the log. Their errors are converted to those of the fetches.
 pub(crate) struct LoggedReflectors<R, C, E> {
     pub(crate) kind: ObjectKind,
-    pub(crate) reflect: R,
+    pub(crate) reflectors: R,
     pub(crate) clock: C,
     pub(crate) log: Arc<FetchLog>,
     pub(crate) error: PhantomData<fn() -> E>,
@@ -122,15 +122,15 @@ where
                 sink.went_back(&before, &after);
             }
         });
-        let reflector = self.reflect.start(scope, resume, logged);
+        let reflector = self.reflectors.start(scope, resume, logged);
         LoggedReflector { _reflector: reflector, scope: scope.clone(), log: Arc::clone(&self.log) }
     }
 
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
-        self.reflect.may_watch(namespace)
+        self.reflectors.may_watch(namespace)
     }
 
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, E>> + Send + 'static {
-        self.reflect.count(namespace).map_err(Into::into)
+        self.reflectors.count(namespace).map_err(Into::into)
     }
 }

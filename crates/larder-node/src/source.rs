@@ -135,21 +135,21 @@ impl Reflectors for ObjectReflectors {
         sink: ReflectorSink<KubeObject, KubeError>,
     ) -> Option<KubeReflector> {
         match self {
-            Self::Kube(reflect) => Some(reflect.start(scope, resume, sink)),
+            Self::Kube(reflectors) => Some(reflectors.start(scope, resume, sink)),
             Self::Manifests => None,
         }
     }
 
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         match self {
-            Self::Kube(reflect) => Either::Left(reflect.may_watch(namespace)),
+            Self::Kube(reflectors) => Either::Left(reflectors.may_watch(namespace)),
             Self::Manifests => Either::Right(ready(false)),
         }
     }
 
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, KubeError>> + Send + 'static {
         match self {
-            Self::Kube(reflect) => Either::Left(reflect.count(namespace)),
+            Self::Kube(reflectors) => Either::Left(reflectors.count(namespace)),
             Self::Manifests => Either::Right(ready(Ok(0))),
         }
     }

@@ -9,10 +9,10 @@ use std::mem::size_of_val;
 #[tokio::test]
 async fn a_reflectors_task_is_small() {
     let client = KubeClient::without_credentials("http://example", KubeOptions::default()).expect("good options");
-    let reflect = client.reflector(ObjectKind::Secret);
+    let reflectors = client.reflectors(ObjectKind::Secret);
     let (sink, _events) = ReflectorSink::channel();
     let selection = Selection::Object(ObjectKind::Secret, ObjectKey::new("web", "tls"));
-    let owner = &reflect.owner;
+    let owner = &reflectors.owner;
     let list_watch = ListWatch::new(Arc::clone(&owner.shared), selection, sink, String::new())
         .expect("a name that an object can have");
     let (_running, dropped) = oneshot::channel();

@@ -43,7 +43,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn of(reflect: &KubeReflectors, name: &str) -> Self {
+    fn of(reflectors: &KubeReflectors, name: &str) -> Self {
         let known = Arc::new(Mutex::new(Known::default()));
         let told = Arc::clone(&known);
         let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
@@ -72,7 +72,7 @@ impl Follower {
                 ReflectorEvent::Listing => {}
             }
         });
-        Self { known, _reflector: reflect.start(&Scope::Object(ObjectKey::new("shop", name)), None, sink) }
+        Self { known, _reflector: reflectors.start(&Scope::Object(ObjectKey::new("shop", name)), None, sink) }
     }
 
     fn known(&self) -> Known {
@@ -114,10 +114,10 @@ fn options() -> KubeOptions {
 async fn follow(server: &ApiServer, options: KubeOptions) -> (KubeClient, KubeReflectors, Follower) {
     change(server, "env", "first");
     let client = connect(server, options).await;
-    let reflect = client.reflector(ObjectKind::ConfigMap);
-    let follower = Follower::of(&reflect, "env");
+    let reflectors = client.reflectors(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflectors, "env");
     follower.up_to_date(server, "env").await;
-    (client, reflect, follower)
+    (client, reflectors, follower)
 }
 
 /// One request an object, 90 watches a connection, and nothing left behind.
@@ -125,8 +125,8 @@ async fn follow(server: &ApiServer, options: KubeOptions) -> (KubeClient, KubeRe
 async fn a_thousand_reflectors_share_12_connections_and_send_one_request_each() {
     let server = start().await;
     let client = connect(&server, KubeOptions::default()).await;
-    let reflect = client.reflector(ObjectKind::ConfigMap);
-    let all: Vec<Follower> = (0..1000).map(|index| Follower::of(&reflect, &format!("c{index}"))).collect();
+    let reflectors = client.reflectors(ObjectKind::ConfigMap);
+    let all: Vec<Follower> = (0..1000).map(|index| Follower::of(&reflectors, &format!("c{index}"))).collect();
     until(|| all.iter().all(|one| one.known().there == There::Nothing)).await;
     let counts = server.counts();
     assert!(counts.connections_open <= 12, "{counts:?}");
@@ -137,7 +137,7 @@ async fn a_thousand_reflectors_share_12_connections_and_send_one_request_each() 
     until(|| all.iter().all(|one| matches!(one.known().there, There::Version(_)))).await;
     let stats = client.stats();
     assert_eq!((stats.reflectors, stats.watches_open, stats.streaming_lists), (1000, 1000, 1000));
-    reflect.stop().await;
+    reflectors.stop().await;
     until(|| server.counts().watches_open == 0).await;
     assert_eq!(client.stats().reflectors, 0);
 }
@@ -209,11 +209,11 @@ async fn a_compaction_leads_to_a_new_list() {
 async fn an_older_etcd_that_refuses_streaming_lists_is_listed_and_watched() {
     for refused in [StreamingLists::ErrorEvent, StreamingLists::Forbidden] {
         let server = start_with(ApiServerOptions { streaming_lists: refused, ..Default::default() }).await;
-        let (client, reflect, follower) = follow(&server, options()).await;
+        let (client, reflectors, follower) = follow(&server, options()).await;
         change(&server, "env", "second");
         follower.up_to_date(&server, "env").await;
         change(&server, "other", "first");
-        let other = Follower::of(&reflect, "other");
+        let other = Follower::of(&reflectors, "other");
         other.up_to_date(&server, "other").await;
         let stats = client.stats();
         assert_eq!((stats.streaming_refused, stats.streaming_lists, stats.lists), (1, 0, 2), "{stats:?}");
@@ -224,7 +224,7 @@ async fn an_older_etcd_that_refuses_streaming_lists_is_listed_and_watched() {
         server.restore().await.unwrap();
         follower.up_to_date(&server, "env").await;
         change(&server, "third", "first");
-        let third = Follower::of(&reflect, "third");
+        let third = Follower::of(&reflectors, "third");
         third.up_to_date(&server, "third").await;
         assert_eq!(client.stats().streaming_lists, 1);
     }
@@ -344,11 +344,11 @@ async fn pods_are_listed_from_the_watch_cache_where_streaming_lists_are_refused(
 #[tokio::test]
 async fn a_connection_that_stalls_is_replaced_and_its_reflectors_lose_no_event() {
     let server = start().await;
-    let (client, reflect, follower) = follow(&server, options()).await;
+    let (client, reflectors, follower) = follow(&server, options()).await;
     let mut others = Vec::new();
     for index in 0..120 {
         change(&server, &format!("c{index}"), "first");
-        others.push(Follower::of(&reflect, &format!("c{index}")));
+        others.push(Follower::of(&reflectors, &format!("c{index}")));
     }
     for (index, other) in others.iter().enumerate() {
         other.up_to_date(&server, &format!("c{index}")).await;
@@ -395,8 +395,8 @@ async fn a_rotated_token_takes_effect_without_a_restart() {
     write_private(&token, &old).unwrap();
     write_private(&path, &server.kubeconfig_with_token_file(&token)).unwrap();
     let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
-    let reflect = client.reflector(ObjectKind::ConfigMap);
-    let follower = Follower::of(&reflect, "env");
+    let reflectors = client.reflectors(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflectors, "env");
     follower.up_to_date(&server, "env").await;
     let new = server.add_user(User::admin());
     write_private(&token, &new).unwrap();
@@ -417,8 +417,8 @@ async fn a_renewed_token_leaves_watches_and_connections_where_they_are() {
     let old = server.add_user(User::admin());
     server.write_kubeconfig(&path, &old).unwrap();
     let client = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap();
-    let reflect = client.reflector(ObjectKind::ConfigMap);
-    let follower = Follower::of(&reflect, "env");
+    let reflectors = client.reflectors(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflectors, "env");
     follower.up_to_date(&server, "env").await;
     server.write_kubeconfig(&path, &server.add_user(User::admin())).unwrap();
     assert!(server.expire_token(&old));
@@ -434,13 +434,13 @@ async fn a_renewed_token_leaves_watches_and_connections_where_they_are() {
 async fn a_namespace_is_counted_asked_for_and_followed() {
     let server = start().await;
     let client = connect(&server, options()).await;
-    let reflect = client.reflector(ObjectKind::ConfigMap);
+    let reflectors = client.reflectors(ObjectKind::ConfigMap);
     for name in ["a", "b", "c"] {
         change(&server, name, "first");
     }
-    assert_eq!(reflect.count("shop").await.unwrap(), 3);
-    assert_eq!(reflect.count("empty").await.unwrap(), 0);
-    assert!(reflect.may_watch("shop").await);
+    assert_eq!(reflectors.count("shop").await.unwrap(), 3);
+    assert_eq!(reflectors.count("empty").await.unwrap(), 0);
+    assert!(reflectors.may_watch("shop").await);
     let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let told = Arc::clone(&names);
     let sink = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, KubeError>| {
@@ -452,7 +452,7 @@ async fn a_namespace_is_counted_asked_for_and_followed() {
             _ => {}
         }
     });
-    let _reflector = reflect.start(&Scope::Namespace("shop".into()), None, sink);
+    let _reflector = reflectors.start(&Scope::Namespace("shop".into()), None, sink);
     let has = |expected: &[&str]| names.lock().iter().eq(expected);
     until(|| has(&["a", "b", "c"])).await;
     server.store().delete(Kind::ConfigMap, "shop", "b").unwrap();
@@ -466,7 +466,7 @@ async fn a_namespace_is_counted_asked_for_and_followed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("kubeconfig");
     server.write_kubeconfig(&path, &server.add_user(User::node("n1"))).unwrap();
-    let node = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap().reflector(ObjectKind::ConfigMap);
+    let node = KubeClient::from_kubeconfig(&path, None, options()).await.unwrap().reflectors(ObjectKind::ConfigMap);
     assert!(!node.may_watch("shop").await && node.count("shop").await.unwrap_err().is_forbidden());
 }
 
@@ -484,8 +484,8 @@ async fn as_a_node_it_reflects_what_its_pods_refer_to_from_their_arrival() {
         .create(pod("shop", "web").node("n1").container("web", "web:1").config_map_volume("env").build())
         .unwrap();
     client.note_pod("shop");
-    let reflect = client.reflector(ObjectKind::ConfigMap);
-    let follower = Follower::of(&reflect, "env");
+    let reflectors = client.reflectors(ObjectKind::ConfigMap);
+    let follower = Follower::of(&reflectors, "env");
     follower.up_to_date(&server, "env").await;
     assert!(follower.known().failed.is_empty(), "{:?}", follower.known());
     assert!(server.counts().of(Verb::Watch, Kind::ConfigMap) >= 2, "it was refused at first");

@@ -23,9 +23,9 @@ struct Told {
 }
 
 impl Told {
-    fn of(reflect: &KubeReflectors, name: &str, resume: Option<&str>) -> Self {
+    fn of(reflectors: &KubeReflectors, name: &str, resume: Option<&str>) -> Self {
         let (sink, events) = ReflectorSink::channel();
-        let reflector = reflect.start(&Scope::Object(ObjectKey::new("web", name)), resume.map(str::to_owned), sink);
+        let reflector = reflectors.start(&Scope::Object(ObjectKey::new("web", name)), resume.map(str::to_owned), sink);
         Self { events, reflector }
     }
 
@@ -68,8 +68,8 @@ fn words(event: &Event) -> String {
     }
 }
 
-fn reflect(fake: &Fake, options: KubeOptions) -> KubeReflectors {
-    fake.client(options).reflector(ObjectKind::Secret)
+fn reflectors(fake: &Fake, options: KubeOptions) -> KubeReflectors {
+    fake.client(options).reflectors(ObjectKind::Secret)
 }
 
 fn tls(version: &str) -> Value {
@@ -94,11 +94,11 @@ async fn initial(feed: &Feed, version: &str, objects: &[Value]) {
 async fn synced(version: &str) -> (Fake, KubeReflectors, Feed, Told) {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", None);
     initial(&feed, version, &[tls("3")]).await;
     told.expect(["listing", "replace: 3"]).await;
-    (fake, reflect, feed, told)
+    (fake, reflectors, feed, told)
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,8 +144,8 @@ async fn what_a_watch_brought_is_stale_within_10_s_of_its_end_unless_another_is_
 #[tokio::test(start_paused = true)]
 async fn what_was_listed_is_stale_within_10_s_where_no_watch_can_be_opened() {
     let fake = Fake::new([no_streaming(), secrets("10", &[tls("3")])]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", None);
     told.expect(["listing", "listing", "replace: 3"]).await;
     let listed = Instant::now();
     told.expect(["failed: unwatched"]).await;
@@ -161,8 +161,8 @@ async fn a_watch_that_opens_after_what_it_goes_on_from_is_stale_confirms_when_it
         let fake = Fake::new(first.into_iter().chain([answer]));
         let mut options = KubeOptions::default();
         options.fetch_deadline = NOTICED * 2;
-        let reflect = reflect(&fake, options);
-        let told = Told::of(&reflect, "tls", None);
+        let reflectors = reflectors(&fake, options);
+        let told = Told::of(&reflectors, "tls", None);
         told.expect(["listing"]).await;
         if is_listed {
             told.expect(["listing"]).await;
@@ -199,12 +199,12 @@ async fn all_whose_watches_end_at_once_are_stale_within_10_s_and_wait_for_one_lo
     let fake = Fake::always(open);
     let mut feeds = Vec::new();
     let names: Vec<String> = (0..40).map(|n| format!("tls-{n}")).collect();
-    let reflect = reflect(&fake, KubeOptions::default());
+    let reflectors = reflectors(&fake, KubeOptions::default());
     let mut all = Vec::new();
     for name in &names {
         let (feed, watch) = Feed::listing("10", &[secret("web", name, "3")]);
         fake.push(watch);
-        let told = Told::of(&reflect, name, None);
+        let told = Told::of(&reflectors, name, None);
         told.expect(["listing", "replace: 3"]).await;
         feeds.push(feed);
         all.push(told);
@@ -242,14 +242,14 @@ async fn a_streaming_list_that_dribbles_fails_by_its_deadline_and_holds_up_no_ot
     let fake = Fake::new([served, dribbling, after]);
     let mut options = KubeOptions::default();
     options.starts_in_flight = 1;
-    let reflect = reflect(&fake, options);
-    let first = Told::of(&reflect, "first", None);
+    let reflectors = reflectors(&fake, options);
+    let first = Told::of(&reflectors, "first", None);
     first.expect(["listing", "replace: 3"]).await;
-    let second = Told::of(&reflect, "second", None);
+    let second = Told::of(&reflectors, "second", None);
     second.expect(["listing"]).await;
     let begun = Instant::now();
     let _dribbling = AbortOnDropHandle::new(tokio::spawn(dribble(feed)));
-    let last = Told::of(&reflect, "last", None);
+    let last = Told::of(&reflectors, "last", None);
     second.expect(["failed: timeout"]).await;
     assert!(begun.elapsed() <= KubeOptions::default().list_deadline + Duration::from_secs(1), "{:?}", begun.elapsed());
     last.expect(["listing", "replace: 4"]).await;
@@ -270,8 +270,8 @@ async fn an_event_that_has_begun_is_complete_within_the_deadline_of_a_read_or_it
 async fn lesson_1_absence_is_told_by_a_complete_list_alone() {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", None);
     feed.bookmark("5").await;
     told.expect(["listing"]).await;
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -287,8 +287,8 @@ async fn a_list_that_breaks_off_tells_nothing_of_what_it_had() {
     let (feed, watch) = Feed::new();
     let (again, second) = Feed::new();
     let fake = Fake::new([watch, second]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", None);
     feed.event("ADDED", &tls("3")).await;
     drop(feed);
     told.expect(["listing", "failed: unreachable"]).await;
@@ -304,8 +304,8 @@ async fn where_streaming_lists_are_refused_it_lists_and_watches_and_remembers() 
         let (feed, watch) = Feed::new();
         let (_second, again) = Feed::new();
         let fake = Fake::new([refused, secrets("10", &[tls("3")]), watch]);
-        let reflect = reflect(&fake, KubeOptions::default());
-        let told = Told::of(&reflect, "tls", None);
+        let reflectors = reflectors(&fake, KubeOptions::default());
+        let told = Told::of(&reflectors, "tls", None);
         told.expect(["listing", "listing", "replace: 3"]).await;
         let asked = fake.until_asked(3).await;
         assert!(asked[0].path.starts_with(STREAMING) && asked[1].path == LIST, "{:?}", fake.paths());
@@ -315,7 +315,7 @@ async fn where_streaming_lists_are_refused_it_lists_and_watches_and_remembers() 
 
         fake.push(secrets("12", &[]));
         fake.push(again);
-        let other = Told::of(&reflect, "other", None);
+        let other = Told::of(&reflectors, "other", None);
         other.expect(["listing", "replace: none"]).await;
         assert!(fake.until_asked(5).await[3].path.ends_with("metadata.name%3Dother"), "it is not asked again");
 
@@ -323,7 +323,7 @@ async fn where_streaming_lists_are_refused_it_lists_and_watches_and_remembers() 
         fake.push(Answer::Break);
         feed.cut().await;
         told.expect(["failed: unreachable", "failed: unreachable"]).await;
-        let third = Told::of(&reflect, "third", None);
+        let third = Told::of(&reflectors, "third", None);
         until(|| fake.paths().iter().filter(|path| path.contains("sendInitialEvents")).count() == 2).await;
         drop(third);
     }
@@ -334,8 +334,8 @@ async fn a_server_that_has_never_heard_of_streaming_lists_is_not_waited_for_for_
     let (feed, watch) = Feed::new();
     let (_second, again) = Feed::new();
     let fake = Fake::new([watch, secrets("10", &[tls("3")]), again]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", None);
     feed.event("ADDED", &tls("3")).await;
     told.expect(["listing", "listing", "replace: 3"]).await;
     let asked = fake.until_asked(3).await;
@@ -402,12 +402,12 @@ async fn watches_that_were_lost_go_on_where_they_were_and_confirm_when_they_have
     let fake = Fake::default();
     let mut options = KubeOptions::default();
     options.starts_in_flight = 1;
-    let reflect = reflect(&fake, options);
+    let reflectors = reflectors(&fake, options);
     let mut told = Vec::new();
     for _ in 0..2 {
         let (feed, watch) = Feed::new();
         fake.push(watch);
-        let one = Told::of(&reflect, "tls", None);
+        let one = Told::of(&reflectors, "tls", None);
         initial(&feed, "10", &[tls("3")]).await;
         one.expect(["listing", "replace: 3"]).await;
         told.push((one, feed));
@@ -439,7 +439,7 @@ async fn watches_that_were_lost_go_on_where_they_were_and_confirm_when_they_have
 async fn lesson_6_versions_that_go_back_are_told_and_everything_is_listed_again() {
     // Seen at an event, at a bookmark, and when the server is asked where it is.
     for case in 0..3 {
-        let (fake, reflect, feed, told) = synced("1000").await;
+        let (fake, reflectors, feed, told) = synced("1000").await;
         let (again, second) = Feed::new();
         if case == 2 {
             fake.push(secrets("50", &[]));
@@ -456,7 +456,7 @@ async fn lesson_6_versions_that_go_back_are_told_and_everything_is_listed_again(
         told.expect(["listing"]).await;
         initial(&again, "51", &[tls("2")]).await;
         told.expect(["went back: 1000 to 51", "replace: 2"]).await;
-        drop(reflect);
+        drop(reflectors);
     }
 }
 
@@ -464,8 +464,8 @@ async fn lesson_6_versions_that_go_back_are_told_and_everything_is_listed_again(
 async fn an_idle_stop_is_resumed_with_a_list_that_notices_lower_versions() {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", Some("900"));
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", Some("900"));
     initial(&feed, "10", &[tls("3")]).await;
     told.expect(["listing", "went back: 900 to 10", "replace: 3"]).await;
 }
@@ -493,14 +493,14 @@ async fn an_expired_version_is_listed_anew_at_once_and_is_no_failure() {
 async fn what_cannot_be_read_leads_to_a_new_list() {
     let wrong = json!({"type": "ADDED", "object": pod("tls", "11")}).to_string().replace("metadata", "kind");
     for line in ["nonsense".to_owned(), wrong] {
-        let (fake, reflect, feed, told) = synced("10").await;
+        let (fake, reflectors, feed, told) = synced("10").await;
         let (again, second) = Feed::new();
         fake.push(second);
         feed.text(&format!("{line}\n")).await;
         told.expect(["failed: decode", "listing"]).await;
         initial(&again, "12", &[tls("12")]).await;
         told.expect(["replace: 12"]).await;
-        drop(reflect);
+        drop(reflectors);
     }
 }
 
@@ -522,8 +522,8 @@ async fn retry_after_is_respected_and_pauses_grow_to_the_limit() {
     for _ in 0..18 {
         fake.push(status(503, "", ""));
     }
-    let reflect = reflect(&fake, KubeOptions::default());
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let told = Told::of(&reflectors, "tls", None);
     let asked = fake.until_asked(20).await;
     let pauses: Vec<u64> = asked.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs()).collect();
     assert!((9..=12).contains(&pauses[0]) && (20..=25).contains(&pauses[1]), "{pauses:?}");
@@ -536,8 +536,8 @@ async fn retry_after_is_respected_and_pauses_grow_to_the_limit() {
 async fn the_first_success_of_another_request_ends_the_pause_of_a_reflector() {
     let fake = Fake::new((0..10).map(|_| status(401, "Unauthorized", "")));
     let client = fake.client(KubeOptions::default());
-    let reflect = client.reflector(ObjectKind::Secret);
-    let _told = Told::of(&reflect, "tls", None);
+    let reflectors = client.reflectors(ObjectKind::Secret);
+    let _told = Told::of(&reflectors, "tls", None);
     let refused = fake.until_asked(10).await[9].at;
     fake.push(ok(&secret("web", "other", "1")));
     client.fetcher(ObjectKind::Secret).fetch(&ObjectKey::new("web", "other"), ReadKind::Consistent).await.unwrap();
@@ -551,8 +551,8 @@ async fn a_403_just_after_a_pods_arrival_is_asked_again_and_not_told() {
     let fake = Fake::new([status(403, "Forbidden", ""), status(403, "Forbidden", ""), watch]);
     let client = fake.client(KubeOptions::default());
     client.note_pod("web");
-    let reflect = client.reflector(ObjectKind::Secret);
-    let told = Told::of(&reflect, "tls", None);
+    let reflectors = client.reflectors(ObjectKind::Secret);
+    let told = Told::of(&reflectors, "tls", None);
     initial(&feed, "10", &[tls("3")]).await;
     told.expect(["listing", "listing", "listing", "replace: 3"]).await;
     let asked = fake.asked();
@@ -560,7 +560,7 @@ async fn a_403_just_after_a_pods_arrival_is_asked_again_and_not_told() {
     // Of a pod that has been there for long, it is believed.
     tokio::time::advance(Duration::from_secs(10)).await;
     fake.push(status(403, "Forbidden", ""));
-    let other = Told::of(&reflect, "other", None);
+    let other = Told::of(&reflectors, "other", None);
     other.expect(["listing", "failed: forbidden"]).await;
 }
 
@@ -581,28 +581,28 @@ async fn lesson_2_lists_in_flight_are_bounded() {
     let fake = Fake::default();
     let mut options = KubeOptions::default();
     options.starts_in_flight = 3;
-    let reflect = reflect(&fake, options);
-    let all: Vec<Told> = (0..10).map(|index| Told::of(&reflect, &format!("s{index}"), None)).collect();
+    let reflectors = reflectors(&fake, options);
+    let all: Vec<Told> = (0..10).map(|index| Told::of(&reflectors, &format!("s{index}"), None)).collect();
     fake.until_asked(3).await;
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(fake.paths().len(), 3, "the first three hang");
     // Whoever is dropped while it waits or lists makes room at once.
     drop(all);
-    assert_eq!(reflect.kind(), ObjectKind::Secret);
-    reflect.stop().await;
+    assert_eq!(reflectors.kind(), ObjectKind::Secret);
+    reflectors.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn lesson_2_many_that_are_dropped_at_once_hang_up_one_after_another() {
     let fake = Fake::default();
     let client = fake.client(KubeOptions::default());
-    let reflect = client.reflector(ObjectKind::Secret);
+    let reflectors = client.reflectors(ObjectKind::Secret);
     let mut all = Vec::new();
     let mut feeds = Vec::new();
     for index in 0..200 {
         let (feed, watch) = Feed::new();
         fake.push(watch);
-        all.push(Told::of(&reflect, &format!("s{index}"), None));
+        all.push(Told::of(&reflectors, &format!("s{index}"), None));
         initial(&feed, "10", &[]).await;
         feeds.push(feed);
     }
@@ -619,7 +619,7 @@ async fn lesson_2_many_that_are_dropped_at_once_hang_up_one_after_another() {
     // One alone hangs up at once.
     let (feed, watch) = Feed::new();
     fake.push(watch);
-    let one = Told::of(&reflect, "one", None);
+    let one = Told::of(&reflectors, "one", None);
     initial(&feed, "10", &[]).await;
     one.expect(["listing", "replace: none"]).await;
     let dropped = tokio::time::Instant::now();
@@ -633,29 +633,29 @@ async fn lesson_18_no_task_outlives_its_owner() {
     for stop in [true, false] {
         let fake = Fake::default();
         let client = fake.client(KubeOptions::default());
-        let reflect = client.reflector(ObjectKind::Secret);
+        let reflectors = client.reflectors(ObjectKind::Secret);
         let mut all = Vec::new();
         let mut feeds = Vec::new();
         for index in 0..20 {
             let (feed, watch) = Feed::new();
             fake.push(watch);
-            let told = Told::of(&reflect, &format!("s{index}"), None);
+            let told = Told::of(&reflectors, &format!("s{index}"), None);
             initial(&feed, "10", &[]).await;
             told.expect(["listing", "replace: none"]).await;
             all.push(told);
             feeds.push(feed);
         }
         // One that waits for an answer, too.
-        all.push(Told::of(&reflect, "hanging", None));
+        all.push(Told::of(&reflectors, "hanging", None));
         fake.until_asked(21).await;
         if stop {
-            reflect.stop().await;
+            reflectors.stop().await;
             assert_eq!((client.stats().reflectors, client.stats().watches_open), (0, 0));
-            let late = Told::of(&reflect, "late", None);
-            reflect.stop().await;
+            let late = Told::of(&reflectors, "late", None);
+            reflectors.stop().await;
             late.nothing_more();
         } else {
-            drop(reflect);
+            drop(reflectors);
         }
         for feed in &feeds {
             feed.closed().await;
@@ -670,8 +670,8 @@ async fn lesson_18_no_task_outlives_its_owner() {
 async fn a_name_that_would_be_another_selector_is_refused() {
     for name in ["", "a,b", "a=b", "a/b", "..", "a!"] {
         let fake = Fake::default();
-        let reflect = reflect(&fake, KubeOptions::default());
-        let told = Told::of(&reflect, name, None);
+        let reflectors = reflectors(&fake, KubeOptions::default());
+        let told = Told::of(&reflectors, name, None);
         let failed = told.events.try_recv().unwrap();
         assert!(
             matches!(&failed, Event::Failed(error) if matches!(**error, KubeError::InvalidName { .. })),
@@ -694,9 +694,9 @@ async fn objects_of_other_names_are_passed_over() {
 async fn a_namespace_is_reflected_by_one_watch() {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
-    let reflect = reflect(&fake, KubeOptions::default());
+    let reflectors = reflectors(&fake, KubeOptions::default());
     let (sink, events) = ReflectorSink::channel();
-    let _reflector = reflect.start(&Scope::Namespace("web".into()), None, sink);
+    let _reflector = reflectors.start(&Scope::Namespace("web".into()), None, sink);
     initial(&feed, "10", &[secret("web", "b", "7"), secret("web", "a", "3")]).await;
     feed.event("MODIFIED", &secret("web", "a", "11")).await;
     feed.event("DELETED", &secret("web", "b", "12")).await;
@@ -735,9 +735,9 @@ async fn a_long_list_comes_in_pages_and_begins_anew_when_a_page_has_expired() {
     ]);
     let mut options = KubeOptions::default();
     options.page_size = 1;
-    let reflect = reflect(&fake, options);
+    let reflectors = reflectors(&fake, options);
     let (sink, events) = ReflectorSink::channel();
-    let _reflector = reflect.start(&Scope::Namespace("web".into()), None, sink);
+    let _reflector = reflectors.start(&Scope::Namespace("web".into()), None, sink);
     let mut listed = Vec::new();
     until(|| {
         listed.extend(events.try_iter().filter_map(|event| match event {
@@ -759,10 +759,10 @@ async fn what_a_namespace_has_is_counted_and_whether_it_may_be_watched_is_asked(
     let metadata = json!({"resourceVersion": "1", "remainingItemCount": 41});
     let counted = json!({"kind": "PartialObjectMetadataList", "metadata": metadata, "items": [{"metadata": {}}]});
     let fake = Fake::new([ok(&counted), review(true), review(true), review(true), review(false), status(500, "", "")]);
-    let reflect = reflect(&fake, KubeOptions::default());
-    assert_eq!(reflect.count("web").await.unwrap(), 42);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    assert_eq!(reflectors.count("web").await.unwrap(), 42);
     assert_eq!(fake.paths(), ["/api/v1/namespaces/web/secrets?limit=1"]);
-    assert!(reflect.may_watch("web").await);
-    assert!(!reflect.may_watch("web").await, "it may list and not watch");
-    assert!(!reflect.may_watch("web").await, "a review that fails is no permission");
+    assert!(reflectors.may_watch("web").await);
+    assert!(!reflectors.may_watch("web").await, "it may list and not watch");
+    assert!(!reflectors.may_watch("web").await, "a review that fails is no permission");
 }

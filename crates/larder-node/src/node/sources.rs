@@ -52,9 +52,9 @@ impl Sources {
         };
         let pods = PodSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
         let node = NodeSource::new(client.clone(), &config.node_name, clock).map_err(kube)?;
-        let reflects = PerKind::from_fn(|kind| client.reflector(kind));
+        let reflectors = PerKind::from_fn(|kind| client.reflectors(kind));
         let objects = PerKind::from_fn(|kind| {
-            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflectors::Kube(reflects.of(kind).clone()))
+            (ObjectSource::Kube(client.fetcher(kind)), ObjectReflectors::Kube(reflectors.of(kind).clone()))
         });
         Ok(Self {
             pods: pods.reader(),
@@ -62,7 +62,7 @@ impl Sources {
             objects,
             run: RunSources::Kube(pods, node),
             source: None,
-            origin: Origin::Kube(client, reflects),
+            origin: Origin::Kube(client, reflectors),
         })
     }
 

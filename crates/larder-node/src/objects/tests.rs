@@ -91,7 +91,7 @@ impl Server {
 }
 
 /// Watches that tell what a test has them tell.
-struct ReflectFrom(Arc<Server>);
+struct ReflectorsFrom(Arc<Server>);
 
 struct FakeReflector(Arc<Server>, String);
 
@@ -101,7 +101,7 @@ impl Drop for FakeReflector {
     }
 }
 
-impl Reflectors for ReflectFrom {
+impl Reflectors for ReflectorsFrom {
     type Object = KubeObject;
     type Error = ServerError;
     type Reflector = FakeReflector;
@@ -184,7 +184,7 @@ const POLICY: Policy = Policy {
     accept_older_versions: true,
 };
 
-type Cache = Arc<ObjectCache<FetchFrom, ReflectFrom, TokioClock>>;
+type Cache = Arc<ObjectCache<FetchFrom, ReflectorsFrom, TokioClock>>;
 
 fn cache_with(server: &Arc<Server>, policy: Policy) -> Cache {
     cache_of(Strategy::Ttl, server, policy)
@@ -205,7 +205,7 @@ fn cache_from(
         kind: ObjectKind::Secret,
         node: "node-1".into(),
         strategy,
-        reflect: ReflectFrom(Arc::clone(server)),
+        reflectors: ReflectorsFrom(Arc::clone(server)),
         watch: AutoOptions::default(),
         fetch: FetchFrom(Arc::clone(server)),
         clock: TokioClock::new(),

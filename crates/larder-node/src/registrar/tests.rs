@@ -31,7 +31,7 @@ fn follow(release_ended: bool) -> Followed {
             node: "node-1".into(),
             strategy: Strategy::Ttl,
             fetch: ObjectSource::Manifests(manifests.reader().fetcher(kind)),
-            reflect: ObjectReflectors::Manifests,
+            reflectors: ObjectReflectors::Manifests,
             watch: AutoOptions::default(),
             clock,
             ttl: SharedTtl(Arc::new(DefaultTtl)),

@@ -220,7 +220,7 @@ impl Model {
         self.step
     }
 
-    fn reflect(&mut self, name: &'static str) {
+    fn reflectors(&mut self, name: &'static str) {
         self.tick();
         let item = self.items.get_mut(name).unwrap();
         let resume = item.known.as_ref().and_then(|known| Some(known.as_ref()?.version.clone()));
@@ -257,7 +257,7 @@ impl Model {
             accessed: None,
         };
         self.items.insert(name, item);
-        self.reflect(name);
+        self.reflectors(name);
     }
 
     fn delete_reference(&mut self, name: &'static str, pod: &'static str) {
@@ -359,7 +359,7 @@ impl Model {
             How::Held if doubted.is_none() => {}
             How::Held => return Some(self.ask(name, doubted.unwrap())),
             How::Idle => {
-                self.reflect(name);
+                self.reflectors(name);
                 return None;
             }
             How::Watched { failing: Some(_), .. } if !known => return Some(Answer::Failed(Failure::Status(503))),
