@@ -375,6 +375,29 @@ async fn a_watch_that_ends_early_is_opened_again_after_a_pause_and_nothing_is_li
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_twice_in_a_row_is_listed_anew() {
+    let (fake, _reflectors, feed, told) = synced("10").await;
+    for _ in 0..2 {
+        let (ended, watch) = Feed::new();
+        drop(ended);
+        fake.push(secrets("10", &[]));
+        fake.push(watch);
+    }
+    let (_listed, list) = Feed::listing("12", &[tls("11")]);
+    fake.push(list);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    drop(feed);
+    told.expect(["listing", "replace: 11"]).await;
+    let asked = fake.paths();
+    assert_eq!(asked.len(), 6, "{asked:?}");
+    for (probe, resumed) in [(1, 2), (3, 4)] {
+        assert_eq!(asked[probe], LIST);
+        assert!(asked[resumed].contains("&resourceVersion=10&"), "{}", asked[resumed]);
+    }
+    assert!(asked[5].starts_with(STREAMING), "{}", asked[5]);
+}
+
 /// After a restore of etcd everything is listed at once. A server whose versions go to and fro is left alone for a moment.
 #[tokio::test(start_paused = true)]
 async fn versions_that_go_back_lead_to_a_list_at_once_unless_they_do_right_after_one() {
