@@ -382,8 +382,7 @@ impl KubeClient {
             Ok(Err(error)) => {
                 let (target, server) = (target.clone(), Arc::clone(&session.server));
                 if let Some(NoRoom { setting }) = error.downcast_ref() {
-                    let every = self.options().backoff_max;
-                    return Err((KubeError::NoRoom { target, server, setting, every }, None));
+                    return Err((KubeError::NoRoom { target, server, setting }, None));
                 }
                 self.inner.availability.lost();
                 let why = is_unconnected(&error).then_some(Why::Unconnected);

@@ -171,7 +171,7 @@ pub enum KubeError {
     /// Watches fill all connections that larder may open. The object or list is polled instead, and stale between two lists.
     #[error(
         "{target}: no room for its watch: watches fill all connections to {server} that the setting {setting} allows; larder \
-         lists it every {every:?} at least until there is room: raise the setting"
+         lists it again and again until there is room: raise the setting"
     )]
     NoRoom {
         /// The object or list that has no watch.
@@ -180,8 +180,6 @@ pub enum KubeError {
         server: Arc<str>,
         /// The setting that bounds the connections.
         setting: &'static str,
-        /// The longest pause between two lists.
-        every: Duration,
     },
     /// The response is not the requested object or list.
     #[error("{target}: the answer cannot be used: {problem}")]

@@ -48,8 +48,9 @@
 //!   `Retry-After` asks. When a server that was unavailable answers any request, the pauses of all end
 //!   (`availability`). At most [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) list-watches of a kind
 //!   list or begin a watch at a time.
-//! - *Polling without room*: where watches fill all connections that larder may open, a list-watch lists after each pause of its
-//!   backoff until its watch finds room. Between two lists its objects are stale ([`KubeError::NoRoom`]).
+//! - *Polling without room*: where watches fill all connections that larder may open, a list-watch tries again as long as its
+//!   objects are current. Then they are stale ([`KubeError::NoRoom`]), and it lists after each pause of its backoff until its
+//!   watch finds room.
 //! - *Refused streaming lists are retried*: `streaming` remembers the refusal for the kind. One request tries again after an outage
 //!   and after ten minutes.
 //! - *A 403 soon after a pod's arrival* is retried and not reported; `forbidden_grace` says for how long.
@@ -424,7 +425,12 @@ impl<S: Sink> ListWatch<S> {
             // Who may not ask where the server is has to list.
             Start::Probing(_) if error.is_forbidden() => return self.next(Start::StreamingList),
             Start::Probing(_) => Start::Probing(Instant::now()),
-            // It polls until there is room for its watch.
+            // Another watch may end while the objects are current. After that, the loop polls.
+            Start::Resuming
+                if error.is_no_room() && self.unwatched.as_ref().is_some_and(|member| !member.is_stale()) =>
+            {
+                return self.back_off(None, Start::Resuming);
+            }
             Start::Resuming if error.is_no_room() => Start::StreamingList,
             Start::Resuming if !resumes(&error) => {
                 counters.relisted_unreadable();

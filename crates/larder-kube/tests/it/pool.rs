@@ -93,6 +93,8 @@ async fn connections_are_bounded_and_watches_without_room_are_polled() {
     let mut options = KubeOptions::default();
     options.streams_per_connection = 2;
     options.max_connections = 2;
+    // So that a list without a watch is stale after some three seconds.
+    options.ping_interval = Duration::from_millis(500);
     let server = start().await;
     let client = connect(&server, options).await;
     let mut watches: Vec<Watched> = Vec::new();
@@ -104,15 +106,21 @@ async fn connections_are_bounded_and_watches_without_room_are_polled() {
     // A read finds room beside the watches.
     assert!(read(&client, "none").await.unwrap_err().is_not_found());
     assert_eq!((server.counts().watches_open, server.counts().connections_open), (4, 2));
-    // What has no watch is listed, again and again, and says why it is stale.
-    let lists = client.stats().lists;
-    until(|| fifth.reader.status().synced && client.stats().lists >= lists + 2).await;
-    let fault = fifth.reader.status().last_fault.expect("it has no watch");
-    assert_eq!(fault.class, "no_room");
-    assert!(fault.error.to_string().contains("KubeOptions::max_connections"), "{}", fault.error);
-    assert_eq!(fifth.reader.status().watches, 0);
+    // A list is current for a while, in which a watch may find room.
+    until(|| fifth.reader.status().synced).await;
     drop(watches.pop());
     until(|| fifth.reader.status().watches == 1).await;
+    assert!(fifth.reader.status().last_fault.is_none());
+    // After that it is stale and says why, and is listed again and again.
+    let sixth = watch(&client, "n6");
+    let lists = client.stats().lists;
+    let fault = || sixth.reader.status().last_fault.filter(|fault| fault.class == "no_room");
+    until(|| fault().is_some() && client.stats().lists >= lists + 2).await;
+    let error = fault().expect("it was waited for").error.to_string();
+    assert!(error.contains("KubeOptions::max_connections"), "{error}");
+    assert_eq!(sixth.reader.status().watches, 0);
+    drop(watches.pop());
+    until(|| sixth.reader.status().watches == 1).await;
     assert_eq!(server.counts().connections_accepted, 2);
 }
 
