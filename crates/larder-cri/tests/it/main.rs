@@ -4,7 +4,7 @@
 //! - `find`: which of several sockets a runtime answers at
 //! - `lists`: lists of all pods, in parts and in one
 //! - `odd`: runtimes that answer oddly, as CRI-O by its protocol
-//! - `lessons`: what people ran into with the kubelet, each a test
+//! - `reported`: faults that were reported of the kubelet, each a test
 //! - `scale`: a full node, by the count of calls
 //! - `faults`: after any sequence of faults, one relist later the cache is what the runtime is
 
@@ -12,8 +12,8 @@ mod bench;
 mod events;
 mod faults;
 mod find;
-mod lessons;
 mod lists;
 mod node;
 mod odd;
+mod reported;
 mod scale;

@@ -231,7 +231,7 @@ async fn an_older_etcd_that_refuses_streaming_lists_is_listed_and_watched() {
 }
 
 #[tokio::test]
-async fn lesson_6_a_restore_of_etcd_is_noticed_though_the_server_is_silent_about_it() {
+async fn a_restore_of_etcd_is_noticed_though_the_server_is_silent_about_it() {
     let server = start().await;
     let (client, _reflect, follower) = follow(&server, options()).await;
     let backup = server.store().backup();
@@ -246,7 +246,7 @@ async fn lesson_6_a_restore_of_etcd_is_noticed_though_the_server_is_silent_about
 
 /// With the node's own credentials, which may not list just any pod.
 #[tokio::test]
-async fn lesson_6_pods_and_node_notice_a_restore_of_etcd_as_soon_as_the_server_is_back() {
+async fn pods_and_node_notice_a_restore_of_etcd_as_soon_as_the_server_is_back() {
     let server =
         start_with(ApiServerOptions { bookmark_interval: Duration::from_hours(1), ..Default::default() }).await;
     let (pod_reader, node_reader, _runs) = sources(&server, options()).await;

@@ -267,7 +267,7 @@ async fn an_event_that_has_begun_is_complete_within_the_deadline_of_a_read_or_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn lesson_1_absence_is_told_by_a_complete_list_alone() {
+async fn absence_is_told_by_a_complete_list_alone() {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([watch]);
     let reflectors = reflectors(&fake, KubeOptions::default());
@@ -459,7 +459,7 @@ async fn watches_that_were_lost_go_on_where_they_were_and_confirm_when_they_have
 }
 
 #[tokio::test(start_paused = true)]
-async fn lesson_6_versions_that_go_back_are_told_and_everything_is_listed_again() {
+async fn versions_that_go_back_are_told_and_everything_is_listed_again() {
     // Seen at an event, at a bookmark, and when the server is asked where it is.
     for case in 0..3 {
         let (fake, reflectors, feed, told) = synced("1000").await;
@@ -600,7 +600,7 @@ async fn a_watch_that_closes_at_once_is_not_begun_in_a_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lesson_2_lists_in_flight_are_bounded() {
+async fn lists_in_flight_are_bounded() {
     let fake = Fake::default();
     let mut options = KubeOptions::default();
     options.starts_in_flight = 3;
@@ -616,7 +616,7 @@ async fn lesson_2_lists_in_flight_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lesson_2_many_that_are_dropped_at_once_hang_up_one_after_another() {
+async fn many_that_are_dropped_at_once_hang_up_one_after_another() {
     let fake = Fake::default();
     let client = fake.client(KubeOptions::default());
     let reflectors = client.reflectors(ObjectKind::Secret);
@@ -652,7 +652,7 @@ async fn lesson_2_many_that_are_dropped_at_once_hang_up_one_after_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lesson_18_no_task_outlives_its_owner() {
+async fn no_task_outlives_its_owner() {
     for stop in [true, false] {
         let fake = Fake::default();
         let client = fake.client(KubeOptions::default());

@@ -53,7 +53,7 @@ async fn parallel_reads_share_a_connection() {
 
 /// 90 watches a connection: 12 connections. Reads find room beside them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lesson_1_a_thousand_watches_need_at_most_12_connections() {
+async fn a_thousand_watches_need_at_most_12_connections() {
     let server = start().await;
     server.store().create(secret("shop", "tls", &[])).unwrap();
     let client = connect(&server, KubeOptions::default()).await;

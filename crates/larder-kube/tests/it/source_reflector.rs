@@ -371,7 +371,7 @@ async fn versions_that_go_back_lead_to_a_new_list() {
 
 /// To a watch from its future the server says nothing.
 #[tokio::test(start_paused = true)]
-async fn lesson_6_a_lost_watch_does_not_go_on_from_a_version_that_the_server_has_not_reached() {
+async fn a_lost_watch_does_not_go_on_from_a_version_that_the_server_has_not_reached() {
     for broke in [true, false] {
         let (feed, watch) = Feed::listing("1000", &[pod("a", "900")]);
         let (_second, again) = Feed::listing("50", &[pod("b", "49")]);

@@ -167,7 +167,7 @@ fn rule_2_a_mounted_object_is_watched_from_its_first_read_on() {
 }
 
 #[test]
-fn lesson_7_an_absent_object_that_is_asked_for_again_is_watched_and_flips_at_once() {
+fn an_absent_object_that_is_asked_for_again_is_watched_and_flips_at_once() {
     let mut world = world();
     world.source.answer_at_once(Some(Err(Failure::NotFound)));
     assert_eq!(world.get("name").fresh(), 0);
@@ -333,7 +333,7 @@ fn rule_4_a_reader_that_waits_alone_is_backed_by_a_fetch_when_it_is_polled_and_w
 }
 
 #[test]
-fn lesson_6_the_servers_cache_lags_or_went_back_and_the_next_read_is_consistent() {
+fn the_servers_cache_lags_or_went_back_and_the_next_read_is_consistent() {
     let mut world = world();
     world.source.answer_at_once(Some(Ok(doc(100))));
     world.get("name");
@@ -647,7 +647,7 @@ fn rule_4_a_sign_of_life_before_its_list_does_not_end_the_failure_of_a_namespace
 }
 
 #[test]
-fn lesson_5_a_new_pods_first_read_in_a_watched_namespace_is_as_new_as_its_registration() {
+fn a_new_pods_first_read_in_a_watched_namespace_is_as_new_as_its_registration() {
     let mut world = watched_namespace();
     world.store.add_references("ns", &["a"], "pod-2").run();
     world.source.namespaces()[0].sink.confirm();

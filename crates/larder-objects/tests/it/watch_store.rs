@@ -313,7 +313,7 @@ fn references_are_counted_for_each_pod() {
 // What people ran into.
 
 #[test]
-fn lesson_1_absence_is_only_reported_by_a_reflector_that_has_synced() {
+fn absence_is_only_reported_by_a_reflector_that_has_synced() {
     let mut world = world();
     assert_eq!(world.try_get("name"), None);
     let sink = world.source.sink();
@@ -327,7 +327,7 @@ fn lesson_1_absence_is_only_reported_by_a_reflector_that_has_synced() {
 }
 
 #[test]
-fn lesson_1_the_last_reference_releases_the_watch() {
+fn the_last_reference_releases_the_watch() {
     let mut world = synced();
     world.store.add_references("ns", &["name"], "pod-2").run();
     world.store.delete_references("ns", &["name"], "pod").run();
@@ -344,7 +344,7 @@ fn lesson_1_the_last_reference_releases_the_watch() {
 }
 
 #[test]
-fn lesson_3_a_reader_waits_as_long_as_it_likes_and_what_was_known_is_at_hand() {
+fn a_reader_waits_as_long_as_it_likes_and_what_was_known_is_at_hand() {
     let mut world = synced();
     world.get("name");
     world.advance(90);
@@ -364,7 +364,7 @@ fn lesson_3_a_reader_waits_as_long_as_it_likes_and_what_was_known_is_at_hand() {
 }
 
 #[test]
-fn lesson_3_while_the_reflector_fails_readers_get_the_last_known_with_its_age() {
+fn while_the_reflector_fails_readers_get_the_last_known_with_its_age() {
     let mut world = synced();
     let sink = world.source.sink();
     world.advance(10);
@@ -414,7 +414,7 @@ fn an_age_counts_from_what_confirmed_it_and_not_from_when_that_was_told() {
 }
 
 #[test]
-fn lesson_5_an_immutable_object_created_again_is_another_object() {
+fn an_immutable_object_created_again_is_another_object() {
     let mut world = world();
     world.source.sink().replace(Some(immutable(1, "first")), ReadKind::Consistent);
     assert_eq!(world.get("name").fresh(), 1);
@@ -442,7 +442,7 @@ fn lesson_5_an_immutable_object_created_again_is_another_object() {
 }
 
 #[test]
-fn lesson_5_an_immutable_object_that_changes_its_uid_before_it_is_read_is_another_object() {
+fn an_immutable_object_that_changes_its_uid_before_it_is_read_is_another_object() {
     let mut world = world();
     let sink = world.source.sink();
     sink.replace(Some(immutable(1, "first")), ReadKind::Consistent);
@@ -453,7 +453,7 @@ fn lesson_5_an_immutable_object_that_changes_its_uid_before_it_is_read_is_anothe
 }
 
 #[test]
-fn lesson_5_a_new_pods_first_read_is_at_least_as_new_as_its_registration() {
+fn a_new_pods_first_read_is_at_least_as_new_as_its_registration() {
     let mut world = synced();
     assert_eq!(world.get("name").fresh(), 1);
     world.store.add_references("ns", &["name"], "pod-2").run();
@@ -478,7 +478,7 @@ fn lesson_5_a_new_pods_first_read_is_at_least_as_new_as_its_registration() {
 }
 
 #[test]
-fn lesson_5_a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
+fn a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
     let mut world = world();
     let sink = world.source.sink();
     world.store.add_references("ns", &["name"], "pod-2").run();
@@ -495,7 +495,7 @@ fn lesson_5_a_list_that_begins_after_the_registration_is_as_good_as_a_read() {
 }
 
 #[test]
-fn lesson_5_a_setting() {
+fn a_setting() {
     let options = WatchOptions::default().with_first_read_at_least_as_new(false);
     let mut world = World::watching_with(options);
     world.store.add_references("ns", &["name"], "pod").run();
@@ -506,7 +506,7 @@ fn lesson_5_a_setting() {
 }
 
 #[test]
-fn lesson_5_a_read_that_fails_answers_with_what_is_known_and_the_next_one_asks_again() {
+fn a_read_that_fails_answers_with_what_is_known_and_the_next_one_asks_again() {
     let mut world = synced();
     world.advance(7);
     world.store.add_references("ns", &["name"], "pod-2").run();
@@ -631,7 +631,7 @@ fn neither_an_event_nor_a_sign_of_life_stands_for_the_first_list() {
 }
 
 #[test]
-fn lesson_5_where_a_read_and_the_watch_disagree_the_next_read_asks() {
+fn where_a_read_and_the_watch_disagree_the_next_read_asks() {
     // What the watch has, what it says while the read is under way, what the read brings.
     let mut world = synced();
     world.store.add_references("ns", &["name"], "pod-2").run();
@@ -651,7 +651,7 @@ fn lesson_5_where_a_read_and_the_watch_disagree_the_next_read_asks() {
 }
 
 #[test]
-fn lesson_6_versions_that_go_back_are_believed_and_counted() {
+fn versions_that_go_back_are_believed_and_counted() {
     let mut world = world();
     let sink = world.source.sink();
     sink.replace(Some(doc(100)), ReadKind::Consistent);
@@ -670,7 +670,7 @@ fn lesson_6_versions_that_go_back_are_believed_and_counted() {
 }
 
 #[test]
-fn lesson_6_a_list_of_unknown_age_with_a_lower_version_than_a_read_is_asked_about() {
+fn a_list_of_unknown_age_with_a_lower_version_than_a_read_is_asked_about() {
     let mut world = synced();
     world.store.add_references("ns", &["name"], "pod-2").run();
     world.source.answer_at_once(Some(Ok(doc(100))));
@@ -683,7 +683,7 @@ fn lesson_6_a_list_of_unknown_age_with_a_lower_version_than_a_read_is_asked_abou
 }
 
 #[test]
-fn lesson_7_an_absent_object_costs_nothing_and_flips_as_soon_as_it_is_created() {
+fn an_absent_object_costs_nothing_and_flips_as_soon_as_it_is_created() {
     let mut world = world();
     world.source.sink().replace(None, ReadKind::Consistent);
     for seconds in [0, 1, 10, 30] {

@@ -10,7 +10,7 @@
 //! | `metrics` | scraping, and that no name of a Secret is among it |
 //! | `events` | what happens to containers: followed, missed and made up for, waited for |
 //! | `runtimes` | which container runtime is used, one without events, and one with large lists |
-//! | `lessons` | what people ran into with Secrets and `ConfigMap`s, by its number in the list of such reports, on each strategy |
+//! | `objects` | faults that were reported of the Secrets and `ConfigMap`s of a node, on each strategy |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 //! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
 //! | `proxy` | an API server that only a proxy leads to |
@@ -19,9 +19,9 @@ mod clients;
 mod credentials;
 mod events;
 mod harness;
-mod lessons;
 mod manifests;
 mod metrics;
+mod objects;
 mod outage;
 mod proxy;
 mod requests;

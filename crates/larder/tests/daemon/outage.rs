@@ -43,7 +43,7 @@ impl Cluster {
     }
 
     fn daemon(&self, folder: TempDir) -> Daemon {
-        // What these tests are about comes with a TTL; `lessons` has the strategies.
+        // What these tests are about comes with a TTL; `objects` has the strategies.
         let arguments =
             ["--kubeconfig", &self.kubeconfig, "--runtime-endpoint", &self.endpoint, "--change-detection", "ttl"];
         Daemon::spawn(folder, &arguments)

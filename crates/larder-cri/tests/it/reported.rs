@@ -1,4 +1,4 @@
-//! What people ran into with the kubelet's PLEG, and what happens here.
+//! Faults that were reported of the kubelet's PLEG, and what happens here.
 
 use crate::bench::{Bench, SOON, events_only, options};
 use larder_pleg::EventKind;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// One hung inspection passed three minutes, and the node went not ready (kubernetes 94829, 93886).
 #[tokio::test]
-async fn lesson_9_one_hung_inspection_harms_only_its_own_pod() {
+async fn one_hung_inspection_harms_only_its_own_pod() {
     let period = Duration::from_millis(100);
     let mut options = options();
     options.relist_period = period;
@@ -38,7 +38,7 @@ async fn lesson_9_one_hung_inspection_harms_only_its_own_pod() {
 
 /// An event's partial status overwrote a good one, and containers started twice (kubernetes 123087, 120942).
 #[tokio::test]
-async fn lesson_10_events_only_ask_and_the_relist_alone_writes() {
+async fn events_only_ask_and_the_relist_alone_writes() {
     let mut bench = Bench::start(events_only()).await;
     let (_, app) = bench.pod("u");
     bench.until_state("u", "running").await;
@@ -63,7 +63,7 @@ async fn lesson_10_events_only_ask_and_the_relist_alone_writes() {
 
 /// Waiters waited for the next global tick (kubernetes 124704).
 #[tokio::test]
-async fn lesson_11_a_pods_relist_wakes_its_waiters() {
+async fn a_pods_relist_wakes_its_waiters() {
     // By its events, and by the wait itself; with no tick to come.
     let bench = Bench::start(events_only()).await;
     let wait = bench.cache.get_newer_than("u".into(), bench.now());
@@ -86,7 +86,7 @@ async fn lesson_11_a_pods_relist_wakes_its_waiters() {
 
 /// Events were lost in a full buffer, or came without a sandbox status (cri-o 7210, containerd 8047).
 #[tokio::test]
-async fn lesson_12_lost_events_are_counted_and_made_up_for() {
+async fn lost_events_are_counted_and_made_up_for() {
     let mut options = events_only();
     options.relist_queue = std::num::NonZeroUsize::new(4).unwrap();
     let bench = Bench::start(options).await;
@@ -119,7 +119,7 @@ async fn lesson_12_lost_events_are_counted_and_made_up_for() {
 
 /// A failed list never moves the global time, so that waits hung for as long as the runtime failed.
 #[tokio::test]
-async fn lesson_13_waits_end_at_their_deadline_and_the_runtimes_error_is_known() {
+async fn waits_end_at_their_deadline_and_the_runtimes_error_is_known() {
     let mut options = options();
     options.relist_period = Duration::from_millis(50);
     let bench = Bench::start(options).await;

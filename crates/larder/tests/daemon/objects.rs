@@ -1,4 +1,4 @@
-//! What people ran into with Secrets and `ConfigMap`s of a node, each shown to be otherwise here, against a simulated API
+//! Faults that were reported of the Secrets and `ConfigMap`s of a node, each shown to be otherwise here, against a simulated API
 //! server. Where the store or the reflector alone shows it, the test is there (`larder-objects`, `larder-kube`).
 
 use crate::harness::{Answer, Daemon, until};
