@@ -49,7 +49,7 @@ const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s
 const TEARDOWN_STEP: Duration = Duration::from_millis(10);
 const TEARDOWN_MAX: Duration = Duration::from_secs(10);
 
-/// Starts reflectors of Secrets or ConfigMaps; made by [`KubeClient::reflector`]. Clones share the tasks.
+/// Starts reflectors of Secrets or ConfigMaps; made by [`KubeClient::reflectors`]. Clones share the tasks.
 ///
 /// Dropping the last clone ends all tasks; [`stop`](Self::stop) ends them and waits for their end.
 ///
