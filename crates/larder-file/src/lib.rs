@@ -37,7 +37,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is {found}; put a regular file in its place")]
 pub struct NotRegular {
-    /// What it is, with its article.
+    /// The type of the file in words, with an article.
     found: &'static str,
 }
 
@@ -45,7 +45,8 @@ pub struct NotRegular {
 ///
 /// # Errors
 ///
-/// Those of the file system; [`NotRegular`] in an error of kind [`Other`](io::ErrorKind::Other).
+/// The file system's errors. If the path is not a regular file, an error of kind [`Other`](io::ErrorKind::Other) around
+/// [`NotRegular`].
 ///
 /// ```
 /// use std::io::Read;

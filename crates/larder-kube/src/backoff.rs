@@ -59,8 +59,8 @@ impl Backoff {
         self.jitter.between(Duration::from_millis(from.into())..=Duration::from_millis(to.into()))
     }
 
-    /// `pause`, but at most some seconds: the pause of a list-watch that tries whether an unreachable server is back, so that
-    /// its success ends the pauses of all.
+    /// `pause`, but at most some seconds: for a list-watch that tries whether an unreachable server is back, so that its success
+    /// ends the pauses of all, and for one that tries whether its watch finds room.
     pub(crate) fn knock(&self, pause: Duration) -> Duration {
         pause.min(self.jitter.scale(KNOCK, 0.5..=1.0))
     }

@@ -1,7 +1,7 @@
 //! Reads a kubeconfig, with the meaning that client-go's `clientcmd` gives the fields.
 //!
 //! [`load`] returns the [`ClientSettings`] of a context: `decode` parses the file, `validate` applies the rules of `clientcmd`.
-//! [`connect`](crate::connect) reads the files that the kubeconfig names; `validate` opens only those that `clientcmd` checks.
+//! [`connect`](crate::connect) reads the files that the kubeconfig names. `validate` opens a file only where `clientcmd` opens it.
 //!
 //! # Guarantees
 //!

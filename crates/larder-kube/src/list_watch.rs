@@ -49,8 +49,7 @@
 //!   (`availability`). At most [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) list-watches of a kind
 //!   list or begin a watch at a time.
 //! - *Polling without room*: where watches fill all connections that larder may open, a list-watch tries again as long as its
-//!   objects are current. Then they are stale ([`KubeError::NoRoom`]), and it lists after each pause of its backoff until its
-//!   watch finds room.
+//!   objects are current, every few seconds. Then they are stale ([`KubeError::NoRoom`]), and it lists after a pause of its backoff.
 //! - *Refused streaming lists are retried*: `streaming` remembers the refusal for the kind. One request tries again after an outage
 //!   and after ten minutes.
 //! - *A 403 soon after a pod's arrival* is retried and not reported; `forbidden_grace` says for how long.
@@ -429,7 +428,8 @@ impl<S: Sink> ListWatch<S> {
             Start::Resuming
                 if error.is_no_room() && self.unwatched.as_ref().is_some_and(|member| !member.is_stale()) =>
             {
-                return self.back_off(None, Start::Resuming);
+                let pause = self.backoff.pause();
+                return State::BackingOff { pause: self.backoff.knock(pause), asked: None, next: Start::Resuming };
             }
             Start::Resuming if error.is_no_room() => Start::StreamingList,
             Start::Resuming if !resumes(&error) => {

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! Those of the list-watch (freshness and backoff are there), and:
+//! Besides the guarantees of [`list_watch`](crate::list_watch) on freshness and backoff:
 //!
 //! - *Consistent start*: a reflector first reports a consistent list. An object that the list lacks does not exist.
 //! - *Spread ends*: when many reflectors stop at once, their watches close over some seconds, about a hundred a second.

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! Those of the list-watch (freshness and backoff are there), and:
+//! Besides the guarantees of [`list_watch`](crate::list_watch) on freshness and backoff:
 //!
 //! - *No false absence*: a source has [synced](larder_resource::SourceStatus::synced) once a list is known to be current. Until
 //!   then the objects of a list from the API server's cache are served as stale; an object that the list lacks is 'not known yet'.

@@ -1,11 +1,11 @@
-//! Which pods are not known for certain, because a manifest cannot be read.
+//! The pods that are stale or unknown because a manifest cannot be read.
 
 use crate::error::Problem;
 use larder_clock::Timestamp;
 use larder_objects::ObjectKey;
 use std::collections::HashMap;
 
-/// What the manifests that cannot be read leave uncertain about pods, from
+/// The pods that are stale or unknown because a manifest cannot be read; see
 /// [`ManifestReader::broken_pods`](crate::ManifestReader::broken_pods).
 ///
 /// ```
@@ -25,9 +25,9 @@ pub struct BrokenPods {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
-    /// What is wrong with the manifest.
+    /// The problem of the manifest.
     pub problem: Problem,
-    /// When all manifests were last looked at before that; `None` if it was so at the first look.
+    /// The last look at the manifests at which the file could be read; `None` if it could not be read at the first look.
     pub since: Option<Timestamp>,
 }
 
@@ -38,12 +38,12 @@ impl From<Problem> for Broken {
 }
 
 impl BrokenPods {
-    /// What has been broken for longest.
+    /// The manifest that has been broken longest.
     pub fn first(&self) -> Option<&Broken> {
         self.stale.values().chain(&self.hiding).min_by_key(|broken| broken.since)
     }
 
-    /// Sets the times: what was broken `before` keeps its time, and the rest was known at the last look.
+    /// Sets the times: a manifest that was broken `before` keeps its time, any other could be read at the last look.
     pub(crate) fn date(&mut self, before: &Self, last_look: Option<Timestamp>) {
         for (key, broken) in &mut self.stale {
             broken.since = before.stale.get(key).map_or(last_look, |known| known.since);

@@ -20,7 +20,7 @@ pub(crate) struct Mistake {
     pub(crate) hides: Hides,
 }
 
-/// What a document that cannot be read may have.
+/// The kinds of object that a document that cannot be read may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hides {
     /// A Secret or a ConfigMap.

@@ -54,7 +54,7 @@ pub struct Config {
     /// The settings of the PLEG. Default: [`PlegOptions::default`], but pods are independent, and inspections are concurrent
     /// with a deadline each, so that one pod that hangs does not delay the others.
     pub pleg: PlegOptions,
-    /// What the daemon does beyond the kubelet's caches.
+    /// The rules that the daemon adds to the kubelet's caches.
     pub policy: Policy,
 }
 
@@ -88,7 +88,7 @@ pub enum RuntimeEndpoint {
     None,
 }
 
-/// What the daemon does beyond the kubelet's caches. Each field says why.
+/// The rules that the daemon adds to the kubelet's caches. Each field says why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Policy {

@@ -38,7 +38,7 @@ pub(super) enum Start {
     /// → `Resuming` when it is complete.
     List,
     /// The watch was lost then: the server may be another one, with versions of its own. It is asked which version it is at,
-    /// by one list-watch for all that were lost before. What the watch has missed is told when it has reached that version.
+    /// by one list-watch for all that were lost before. The watch has reported all that it missed when it reaches that version.
     ///
     /// → `Resuming` where it has reached ours; → `StreamingList` where it has not, or may not be asked.
     Probing(Instant),

@@ -1,6 +1,7 @@
 //! Reflectors of single objects and of namespaces, against the scripted server.
 
-use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, raw, secret, status, until};
+use crate::fake::{Answer, Asked, Fake, Feed, later, no_streaming, ok, pod, raw, secret, status, until};
+use larder_clock::Jitter;
 use larder_kube::{KubeError, KubeOptions, KubeReflector, KubeReflectors};
 use larder_objects::{Fetch, ObjectKey, ReadKind, ReflectorEvent, ReflectorSink, Reflectors, Scope};
 use larder_resource::{KubeObject, ObjectKind};
@@ -351,6 +352,36 @@ async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
     told.expect(["confirm"]).await;
     let asked = fake.until_asked(2).await;
     assert!(asked[1].path.contains(&format!("&resourceVersion={version}&")), "{}", asked[1].path);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_watch_finds_no_room_is_listed_at_least_every_45_s() {
+    fn answer(path: &str) -> Answer {
+        if path.contains("sendInitialEvents") {
+            return no_streaming();
+        }
+        if !path.contains("watch=true") {
+            return secrets("10", &[]);
+        }
+        let (feed, answer) = Feed::new();
+        // Open for as long as the test runs.
+        std::mem::forget(feed);
+        answer
+    }
+    let fake = Fake::always(answer);
+    let mut options = KubeOptions::default();
+    options.jitter = Jitter::from_seed(1);
+    // One for a watch, and one for reads.
+    options.http1_connections = 2;
+    let reflectors = reflectors(&fake, options);
+    let watched = Told::of(&reflectors, "tls", None);
+    watched.expect(["listing", "listing", "replace: none", "confirm"]).await;
+    let _polled = Told::of(&reflectors, "other", None);
+    let is_list = |asked: &Asked| !asked.is_watch() && asked.path.ends_with("metadata.name%3Dother");
+    let lists = || fake.asked().into_iter().filter(is_list).map(|asked| asked.at).collect::<Vec<_>>();
+    until(|| lists().len() > 20).await;
+    let longest = lists().windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(longest <= Some(Duration::from_secs(45)), "{longest:?}");
 }
 
 /// A server that ends watches early may be about to stop: each of its clients waits a moment.

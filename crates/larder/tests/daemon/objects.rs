@@ -23,6 +23,12 @@ impl Shop {
     }
 
     async fn start_with(strategy: &str, arguments: &[&str], before: impl FnOnce(&ApiServer)) -> Self {
+        // An outage is over for the daemon soon after it is over.
+        Self::start_as("backoffInitial: 100ms, backoffMax: 1s", strategy, arguments, before).await
+    }
+
+    /// With these settings of the API server.
+    async fn start_as(kube: &str, strategy: &str, arguments: &[&str], before: impl FnOnce(&ApiServer)) -> Self {
         let api = ApiServer::start().await.unwrap();
         api.store().create(node(NODE)).unwrap();
         api.store().create(secret("shop", "db", &[("password", "one")])).unwrap();
@@ -33,9 +39,8 @@ impl Shop {
         let token = api.add_user(User::node(NODE));
         api.write_kubeconfig(&kubeconfig, &token).unwrap();
         let kubeconfig = kubeconfig.display().to_string();
-        // An outage is over for the daemon soon after it is over.
         let settings = outside.path().join("settings.yaml");
-        std::fs::write(&settings, "kube: {backoffInitial: 100ms, backoffMax: 1s}\n").unwrap();
+        std::fs::write(&settings, format!("kube: {{{kube}}}\n")).unwrap();
         let settings = settings.display().to_string();
         let own = [
             "--kubeconfig",
@@ -98,7 +103,7 @@ fn is_fresh(answer: &Answer) -> bool {
     answer.code == 200 && !answer.is_stale()
 }
 
-/// Lesson 1: watches outlived finished pods.
+/// Watches outlived finished pods.
 #[tokio::test]
 async fn a_pod_that_has_ended_lets_go_of_its_watches() {
     let shop = Shop::start("watch", &[]).await;
@@ -112,7 +117,7 @@ async fn a_pod_that_has_ended_lets_go_of_its_watches() {
     until("its watch is closed", async || (shop.api.counts().watches_open == 2).then_some(())).await;
 }
 
-/// Lesson 1: objects that exist were reported missing.
+/// Objects that exist were reported missing.
 #[tokio::test]
 async fn absence_is_told_only_once_the_api_server_has_said_so() {
     for strategy in ["direct", "ttl", "watch", "auto"] {
@@ -132,7 +137,7 @@ async fn absence_is_told_only_once_the_api_server_has_said_so() {
     }
 }
 
-/// Lesson 3: a reader waited one fixed second for a restarted reflector, then failed.
+/// A reader waited one fixed second for a restarted reflector, then failed.
 #[tokio::test]
 async fn a_reader_has_the_last_known_with_its_age_while_the_watch_is_away() {
     for strategy in ["watch", "auto"] {
@@ -168,7 +173,7 @@ async fn a_read_for_a_pod_names_the_pod_and_the_object() {
     assert_eq!((gone.code, gone.json()["details"]["kind"].clone()), (404, json!("pods")), "{gone:?}");
 }
 
-/// Lesson 5: an immutable object that was deleted and created again was served from the old one for ever.
+/// An immutable object that was deleted and created again was served from the old one for ever.
 #[tokio::test]
 async fn a_recreated_object_is_another_immutable_or_not() {
     for strategy in ["direct", "ttl", "watch", "auto"] {
@@ -194,7 +199,7 @@ async fn a_recreated_object_is_another_immutable_or_not() {
     }
 }
 
-/// Lesson 5: a new pod saw the Secret from before its update.
+/// A new pod saw the Secret from before its update.
 #[tokio::test]
 async fn a_new_pods_first_read_is_at_least_as_new_as_the_pod() {
     for strategy in ["direct", "ttl", "watch", "auto"] {
@@ -212,7 +217,7 @@ async fn a_new_pods_first_read_is_at_least_as_new_as_the_pod() {
     }
 }
 
-/// Lesson 6: resourceVersions moved backwards after etcd was restored from a backup.
+/// ResourceVersions moved backwards after etcd was restored from a backup.
 #[tokio::test]
 async fn a_restored_etcd_is_noticed_told_and_served() {
     for strategy in ["ttl", "watch", "auto"] {
@@ -232,7 +237,7 @@ async fn a_restored_etcd_is_noticed_told_and_served() {
     }
 }
 
-/// Lesson 7: a missing optional object was asked for again at every sync, or not answered when it appeared.
+/// A missing optional object was asked for again at every sync, or not answered when it appeared.
 #[tokio::test]
 async fn a_missing_object_is_not_asked_for_at_each_read_and_is_there_once_it_is_created() {
     let path = "/api/v1/namespaces/shop/configmaps/flags";
@@ -262,7 +267,7 @@ async fn a_missing_object_is_not_asked_for_at_each_read_and_is_there_once_it_is_
     }
 }
 
-/// Lesson 8: containers with env from a ConfigMap could not restart while the API server was away.
+/// Containers with env from a ConfigMap could not restart while the API server was away.
 #[tokio::test]
 async fn an_env_object_is_there_for_a_restart_while_the_api_server_is_away() {
     let path = "/api/v1/namespaces/shop/configmaps/settings";
@@ -334,5 +339,41 @@ async fn how_each_object_is_kept_is_told() {
         let secrets = table.lines().rfind(|line| line.starts_with("secrets ") && line.contains(strategy));
         assert!(secrets.is_some(), "{strategy}: {table}");
         assert!(table.contains("\nAPI server  "), "{table}");
+    }
+}
+
+/// Over HTTP/1.1 each watch takes a connection. Of five watches three find room here.
+#[tokio::test]
+async fn objects_whose_watches_find_no_room_are_served_polled_and_stale_with_the_setting_to_raise() {
+    // A list without a watch is stale after some three seconds.
+    let kube = "backoffInitial: 100ms, backoffMax: 1s, http1Connections: 4, pingInterval: 500ms";
+    let names = ["a", "b", "db"];
+    let shop = Shop::start_as(kube, "watch", &[], |api| {
+        api.store().create(secret("shop", "a", &[("password", "one")])).unwrap();
+        api.store().create(secret("shop", "b", &[("password", "one")])).unwrap();
+        api.store().create(pod("shop", "all").node(NODE).secret_volume("a").secret_volume("b").build()).unwrap();
+    })
+    .await;
+    let path = |name: &str| format!("/api/v1/namespaces/shop/secrets/{name}");
+    for name in names {
+        shop.answer(&path(name), "it is served", |answer| password(answer) == base64_of("one")).await;
+    }
+    until("one is stale and names the setting", async || {
+        for name in names {
+            let entry = shop.daemon.get(&format!("/larder/v1/objects/secrets/shop/{name}")).await.json();
+            if entry["freshness"]["state"] == "stale"
+                && entry["freshness"]["reason"].as_str().is_some_and(|reason| reason.contains("http1Connections"))
+            {
+                return Some(());
+            }
+        }
+        None
+    })
+    .await;
+    for name in names {
+        shop.api.store().apply(secret("shop", name, &[("password", "two")])).unwrap();
+    }
+    for name in names {
+        shop.answer(&path(name), "its change is seen", |answer| password(answer) == base64_of("two")).await;
     }
 }

@@ -38,7 +38,7 @@ async fn a_watched_object_is_answered_without_asking_anybody() {
     assert_eq!(server.fetches(), 0);
 }
 
-/// Lesson 1: absence is only told by a source that has synced; lesson 7: it flips as soon as the object is created.
+/// Absence is only reported by a source that has synced, and ends as soon as the object is created.
 #[tokio::test(start_paused = true)]
 async fn an_absence_is_the_watchs_word_and_flips_at_once() {
     let server = Server::new();
@@ -57,7 +57,7 @@ async fn an_absence_is_the_watchs_word_and_flips_at_once() {
     assert_eq!(server.fetches(), 0);
 }
 
-/// Lesson 7: a missing object is not asked for at every read.
+/// A missing object is not asked for at every read.
 #[tokio::test(start_paused = true)]
 async fn an_absence_is_an_answer_until_its_ttl_or_a_new_reference() {
     let server = Server::new();
@@ -85,7 +85,7 @@ async fn without_that_policy_an_absence_is_asked_for_at_every_read() {
     }
 }
 
-/// Lesson 3: a reader has the last known at once while the watch fails, however long that is.
+/// A reader has the last known at once while the watch fails, however long that is.
 #[tokio::test(start_paused = true)]
 async fn while_its_watch_fails_the_last_known_is_served_with_why() {
     let (server, cache) = with_db_watched();
@@ -103,7 +103,7 @@ async fn while_its_watch_fails_the_last_known_is_served_with_why() {
     assert!(!cache.log.health().is_failing);
 }
 
-/// Lesson 8 and the end of point 4: those who wait share a failure, and none of them asks by itself.
+/// Readers that wait for the same fetch share a failure, and none of them asks by itself.
 #[tokio::test(start_paused = true)]
 async fn many_readers_that_meet_an_error_share_it() {
     for strategy in [Strategy::Watch, Strategy::Ttl] {
@@ -130,7 +130,7 @@ async fn many_readers_that_meet_an_error_share_it() {
     }
 }
 
-/// Lesson 5: what a new pod reads first is at least as new as the pod; and while that cannot be had, it is stale.
+/// What a new pod reads first is at least as new as the pod; and while that cannot be had, it is stale.
 #[tokio::test(start_paused = true)]
 async fn a_new_pods_first_read_is_not_from_before_it() {
     let (server, cache) = with_db_watched();
@@ -218,7 +218,7 @@ async fn what_is_mounted_is_watched_from_its_first_read_and_what_is_not_is_polle
     assert_eq!(server.fetches(), 1);
 }
 
-/// Lesson 1: what no pod refers to any more is not watched.
+/// What no pod refers to any more is not watched.
 #[tokio::test(start_paused = true)]
 async fn with_its_last_pod_a_watch_ends() {
     let (server, cache) = with_db_watched();
@@ -229,7 +229,7 @@ async fn with_its_last_pod_a_watch_ends() {
     assert_eq!((server.watches(), cache.watch_stats().watching), (0, 0));
 }
 
-/// Lesson 4: a read that is made for a pod keeps the pod's references until it is answered.
+/// A read that is made for a pod keeps the pod's references until it is answered.
 #[tokio::test(start_paused = true)]
 async fn a_read_for_a_pod_holds_its_references_though_the_pod_goes() {
     let server = Server::new();
@@ -267,7 +267,7 @@ async fn a_pod_that_comes_back_while_it_is_read_for_stays() {
     assert_eq!(cache.references("shop", "db"), 1);
 }
 
-/// Lesson 4: the message says which pod and which object.
+/// The message says which pod and which object.
 #[tokio::test(start_paused = true)]
 async fn a_read_that_is_refused_to_a_pod_names_both() {
     let (server, cache) = with_db_read(POLICY).await;
