@@ -217,7 +217,7 @@ async fn a_new_pods_first_read_is_at_least_as_new_as_the_pod() {
     }
 }
 
-/// ResourceVersions moved backwards after etcd was restored from a backup.
+/// Resource versions moved backwards after etcd was restored from a backup.
 #[tokio::test]
 async fn a_restored_etcd_is_noticed_told_and_served() {
     for strategy in ["ttl", "watch", "auto"] {
