@@ -30,6 +30,16 @@ pub enum DecodeError {
         /// Column, from 1.
         column: usize,
     },
+    /// A field has another type than it must have, and its name is known.
+    #[error("the field {field} has the wrong type, at line {line} column {column}")]
+    WrongType {
+        /// The field's path, such as `status.containerStatuses[0].ready`.
+        field: Box<str>,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
     /// A field is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
@@ -53,6 +63,17 @@ pub enum DecodeError {
         /// The limit.
         limit: usize,
     },
+}
+
+impl DecodeError {
+    /// The error of a field at this path.
+    pub(crate) fn wrong_type(path: &serde_path_to_error::Path, error: &serde_json::Error) -> Self {
+        let field = path.to_string();
+        if field.is_empty() || field == "." {
+            return Self::Shape { line: error.line(), column: error.column() };
+        }
+        Self::WrongType { field: field.into(), line: error.line(), column: error.column() }
+    }
 }
 
 impl From<serde_json::Error> for DecodeError {

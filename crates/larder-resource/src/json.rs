@@ -20,9 +20,11 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+use crate::error::DecodeError;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -80,4 +82,114 @@ impl<'de: 'a, 'a> Deserialize<'de> for Borrowed<'a> {
         }
         deserializer.deserialize_any(Text)
     }
+}
+
+/// Reads a value from JSON. Where a field has the wrong type, the error names it.
+pub(crate) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, DecodeError> {
+    serde_json::from_slice(json).map_err(|error| {
+        // To follow the path costs time, so only what is wrong is read that way, once more.
+        let mut again = serde_json::Deserializer::from_slice(json);
+        match serde_path_to_error::deserialize::<_, T>(&mut again) {
+            Err(named) if error.is_data() => DecodeError::wrong_type(named.path(), &error),
+            _ => error.into(),
+        }
+    })
+}
+
+/// A value, or its default where the JSON has `null`.
+pub(crate) fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<Strict<T>>::deserialize(deserializer)?.map(|Strict(value)| value).unwrap_or_default())
+}
+
+/// The elements of an array of objects; an element that is `null` is the default, and `null` is an empty array.
+#[derive(Default)]
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Array<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for Array<T> {
+            type Value = List<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+                let mut list = Vec::new();
+                while let Some(element) = array.next_element::<Option<Strict<T>>>()? {
+                    list.push(element.map(|Strict(element)| element).unwrap_or_default());
+                }
+                Ok(List(list))
+            }
+            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+                Ok(List(Vec::new()))
+            }
+        }
+        deserializer.deserialize_any(Array(PhantomData))
+    }
+}
+
+/// The pairs of a map of strings, in order.
+#[derive(Default)]
+pub(crate) struct Pairs<'a>(pub(crate) Vec<(Borrowed<'a>, Borrowed<'a>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        entries_of(deserializer, "a map of strings").map(Pairs)
+    }
+}
+
+/// The fields of an object, in order, each with its value as it stands there.
+pub(crate) struct Fields<'a>(pub(crate) Vec<(Borrowed<'a>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        entries_of(deserializer, "an object").map(Fields)
+    }
+}
+
+/// How many entries a map has; what is in them is passed over.
+pub(crate) struct Entries(pub(crate) u32);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Entries;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = 0u32;
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    entries = entries.saturating_add(1);
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Map)
+    }
+}
+
+/// The entries of a map, in order.
+fn entries_of<'de, D: Deserializer<'de>, K: Deserialize<'de>, V: Deserialize<'de>>(
+    deserializer: D,
+    what: &'static str,
+) -> Result<Vec<(K, V)>, D::Error> {
+    struct Map<K, V>(&'static str, PhantomData<(K, V)>);
+    impl<'de, K: Deserialize<'de>, V: Deserialize<'de>> Visitor<'de> for Map<K, V> {
+        type Value = Vec<(K, V)>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut entries = Vec::with_capacity(map.size_hint().unwrap_or_default());
+            while let Some(entry) = map.next_entry()? {
+                entries.push(entry);
+            }
+            Ok(entries)
+        }
+    }
+    deserializer.deserialize_map(Map(what, PhantomData))
 }

@@ -9,6 +9,7 @@
 //! - [`Kind`] and [`ObjectKind`]: the kinds that larder holds, and those that pods refer to; [`PerKind`]: a value for each.
 //! - [`source`]: the pods or the node as a source last had them, for readers and followers.
 //! - [`selector`]: label and field selectors.
+//! - [`representation`]: objects as tables, and as their metadata alone.
 //! - [`json`]: how the JSON of the Kubernetes API is read.
 //!
 //! # Guarantees
@@ -19,7 +20,8 @@
 //!
 //! # Limits
 //!
-//! JSON only. Metadata is what larder reads: no owner references, no finalizers, of annotations two.
+//! JSON only. An object's metadata is what larder reads of it: no owner references, no finalizers, of annotations two. A table reads
+//! the fields that it shows, when it is asked for.
 //!
 //! # Example
 //!
@@ -42,6 +44,7 @@ mod kind;
 mod node;
 mod object;
 mod pod;
+pub mod representation;
 pub mod selector;
 pub mod source;
 mod text;

@@ -13,13 +13,13 @@
 //! The buffers of TLS and HTTP that the bytes came through belong to those libraries and are not overwritten.
 
 use crate::error::DecodeError;
-use crate::json::{Borrowed, Strict};
+use crate::json::{Borrowed, Entries, Pairs, Strict};
 use crate::kind::Kind;
 use crate::text::{Span, Spans};
 use bytes::Bytes;
 use larder_objects::ObjectKey;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::DeserializeOwned;
 use std::fmt;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -299,53 +299,6 @@ struct WireMeta<'a> {
     #[serde(borrow)]
     labels: Option<Pairs<'a>>,
     creation_timestamp: Option<jiff::Timestamp>,
-}
-
-/// The pairs of a map of strings, in order.
-#[derive(Default)]
-struct Pairs<'a>(Vec<(Borrowed<'a>, Borrowed<'a>)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Map;
-        impl<'de> Visitor<'de> for Map {
-            type Value = Pairs<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or_default());
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-        deserializer.deserialize_map(Map)
-    }
-}
-
-/// How many entries a map has; what is in them is passed over.
-struct Entries(u32);
-
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Map;
-        impl<'de> Visitor<'de> for Map {
-            type Value = Entries;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = 0u32;
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-                    entries = entries.saturating_add(1);
-                }
-                Ok(Entries(entries))
-            }
-        }
-        deserializer.deserialize_map(Map)
-    }
 }
 
 #[cfg(test)]
