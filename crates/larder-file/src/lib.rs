@@ -1,5 +1,6 @@
 #![doc(test(attr(deny(warnings))))]
-//! Opens the regular files that a daemon reads again and again: settings, credentials and manifests.
+//! Opens the regular files that a daemon reads again and again: settings, credentials and manifests; the [folders](folder) in which
+//! nobody else can replace a file; and the [files](private) that only their owner may read.
 //!
 //! # Guarantees
 //!
@@ -19,6 +20,9 @@
 //! assert_eq!(error.to_string(), "it is a directory; put a regular file in its place");
 //! # Ok::<(), std::io::Error>(())
 //! ```
+
+pub mod folder;
+pub mod private;
 
 use rustix::fs::OFlags;
 use std::fs::{self, File, FileType, OpenOptions};

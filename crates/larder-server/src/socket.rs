@@ -5,7 +5,7 @@
 //! - larder leaves a socket alone on which a daemon answers. The error names the process that holds it.
 //! - larder removes only a socket on which nobody listens, and refuses any other kind of file.
 //! - At the end, larder removes only the socket that it created. A file that has replaced the socket stays.
-//! - larder refuses a [folder] in which anybody but root and the daemon's own user and group could replace the socket. It sets the mode
+//! - larder refuses a [folder](larder_file::folder) in which anybody but root and the daemon's own user and group could replace the socket. It sets the mode
 //!   on the socket itself, never through a link.
 //!
 //! # Limits
@@ -13,12 +13,12 @@
 //! Two daemons that start in the same instant on the same stale path may both remove the socket there. The later one gets the path,
 //! and the socket of the first one is gone. A lock would leave a file behind for a case that a service manager rules out.
 
-mod folder;
 mod persistent;
 
 pub(crate) use persistent::PersistentSocket;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, chmod, fstat, openat, statat, unlinkat};
+use larder_file::folder::{self, FolderError, open_as_it_is};
+use rustix::fs::{AtFlags, FileType, Mode, Stat, chmod, fstat, statat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -111,6 +111,16 @@ pub enum SocketError {
     },
 }
 
+impl From<FolderError> for SocketError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::Unsafe { folder, why, remedy } => Self::UnsafeFolder { folder, why, remedy },
+            FolderError::NotAFolder { path } => Self::NotAFolder { path },
+            FolderError::Io { action, path, source } => Self::Io { action, path, source },
+        }
+    }
+}
+
 /// A listening socket. Its file is removed when this is dropped.
 #[derive(Debug)]
 struct Socket {
@@ -154,11 +164,6 @@ fn identity(path: &Path) -> Option<Identity> {
     statat(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok().as_ref().map(identity_of)
 }
 
-/// Opens a file only to identify it. A link is not followed.
-fn open_as_it_is(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
-}
-
 /// A path that leads to the open file, even if the file has moved.
 fn path_of(file: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
@@ -189,7 +194,7 @@ async fn bind_stepwise(path: &Path, mut after: impl FnMut(Step)) -> Result<Socke
     check(path)?;
     let io = |action| move |source: io::Error| SocketError::Io { action, path: path.to_owned(), source };
     let name = path.file_name().ok_or_else(|| SocketError::NoName { path: path.to_owned() })?;
-    let folder = folder::open_or_make(path.parent().unwrap_or(Path::new("/")))?;
+    let folder = folder::open_or_make(path.parent().unwrap_or(Path::new("/")), 0o755)?;
     after(Step::FolderChecked);
     remove_stale(&folder, name, path).await?;
     after(Step::PathFree);

@@ -1,4 +1,4 @@
-//! The folder of a socket, opened step by step. Only root and the daemon's own user are trusted on the way.
+//! The folder of a socket or of keys, opened step by step. Only root and the daemon's own user are trusted on the way.
 //!
 //! # Guarantees
 //!
@@ -11,12 +11,11 @@
 //! The daemon's own group is trusted, because many systems give each user a group and let the group write. A user who mounts file systems
 //! or has root's capabilities can put any file anywhere.
 
-use super::{SocketError, open_as_it_is};
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, readlinkat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
@@ -31,15 +30,68 @@ const ALL_WRITE: u32 = 0o002;
 /// Mode bit: only a file's owner and the folder's may rename or remove it.
 const STICKY: u32 = 0o1000;
 
-/// Opens the folder. Creates missing folders with mode 0755.
+/// Why a folder cannot be used. The owners of folders word each variant in their own terms.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// Others could replace the files in it.
+    #[error("{folder} is not safe: {why}; {remedy}", folder = folder.display())]
+    Unsafe {
+        /// The folder, or the link to one.
+        folder: PathBuf,
+        /// Who may change it, and why.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// Part of the path is a file where a folder should be.
+    #[error("{path} is not a folder", path = path.display())]
+    NotAFolder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system refused a step.
+    #[error("cannot {action} {path}", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// Opens a file only to identify it. A link is not followed.
 ///
 /// # Errors
 ///
-/// If part of the path is [not safe](SocketError::UnsafeFolder), or not a folder, or if the system refuses to open or create it.
-pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
+/// If there is no such file, or if the system refuses.
+pub fn open_as_it_is(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens the folder. Creates missing folders with mode 0755, and the last one with the mode that is given.
+///
+/// # Errors
+///
+/// If part of the path is [not safe](FolderError::Unsafe), or not a folder, or if the system refuses to open or create it.
+pub fn open_or_make(folder: &Path, mode: u32) -> Result<OwnedFd, FolderError> {
+    walk(folder, Some(mode))
+}
+
+/// Opens a folder that exists, with the same checks.
+///
+/// # Errors
+///
+/// As [`open_or_make`].
+pub fn open_safe(folder: &Path) -> Result<OwnedFd, FolderError> {
+    walk(folder, None)
+}
+
+fn walk(folder: &Path, make: Option<u32>) -> Result<OwnedFd, FolderError> {
     let io = |action, path: &Path| {
         let path = path.to_owned();
-        move |source: io::Error| SocketError::Io { action, path, source }
+        move |source: io::Error| FolderError::Io { action, path, source }
     };
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let absolute = std::path::absolute(here).map_err(io("find the folder", folder))?;
@@ -57,16 +109,17 @@ pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
             move |error: Errno| failed(error.into())
         };
         let next = match open_as_it_is(&at, &name) {
-            Err(Errno::NOENT) => {
-                match mkdirat(&at, &name, Mode::from_raw_mode(0o755)) {
+            Err(Errno::NOENT) if let Some(mode) = make => {
+                let mode = if left.is_empty() { mode } else { 0o755 };
+                match mkdirat(&at, &name, Mode::from_raw_mode(mode)) {
                     // Another process was faster. The folder is checked below in any case.
                     Ok(()) | Err(Errno::EXIST) => open_as_it_is(&at, &name),
-                    Err(error) => return Err(failed("create the socket's folder")(error)),
+                    Err(error) => return Err(failed("create folder")(error)),
                 }
             }
             opened => opened,
         };
-        let next = next.map_err(failed("open the socket's folder"))?;
+        let next = next.map_err(failed("open folder"))?;
         let stat = fstat(&next).map_err(failed("inspect"))?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
@@ -87,7 +140,7 @@ pub(super) fn open_or_make(folder: &Path) -> Result<OwnedFd, SocketError> {
                 }
                 left = names_of(&target).into_iter().chain(left).collect();
             }
-            _ => return Err(SocketError::NotAFolder { path: next_path }),
+            _ => return Err(FolderError::NotAFolder { path: next_path }),
         }
     }
     Ok(at)
@@ -99,17 +152,17 @@ fn names_of(path: &Path) -> VecDeque<OsString> {
 }
 
 /// Refuses a folder or link that belongs to another user than root and the daemon's own.
-fn refuse_foreign(path: &Path, stat: &Stat) -> Result<(), SocketError> {
+fn refuse_foreign(path: &Path, stat: &Stat) -> Result<(), FolderError> {
     let owner = stat.st_uid;
     if owner == 0 || owner == geteuid().as_raw() {
         return Ok(());
     }
     let remedy = format!("give it to root (chown -h root {})", path.display());
-    Err(SocketError::UnsafeFolder { folder: path.to_owned(), why: format!("it belongs to user {owner}"), remedy })
+    Err(FolderError::Unsafe { folder: path.to_owned(), why: format!("it belongs to user {owner}"), remedy })
 }
 
 /// Refuses a folder in which others can replace files.
-fn refuse_writable(path: &Path, stat: &Stat) -> Result<(), SocketError> {
+fn refuse_writable(path: &Path, stat: &Stat) -> Result<(), FolderError> {
     let mode = stat.st_mode;
     let is_own_group = stat.st_gid == getegid().as_raw();
     let writers = if mode & STICKY != 0 {
@@ -123,5 +176,5 @@ fn refuse_writable(path: &Path, stat: &Stat) -> Result<(), SocketError> {
     };
     let remedy = format!("forbid that (chmod go-w {})", path.display());
     let why = format!("its mode {:04o} lets {writers} write", mode & 0o7777);
-    Err(SocketError::UnsafeFolder { folder: path.to_owned(), why, remedy })
+    Err(FolderError::Unsafe { folder: path.to_owned(), why, remedy })
 }
