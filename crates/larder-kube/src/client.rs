@@ -295,6 +295,21 @@ impl KubeClient {
         Ok(review.status.user_info.username)
     }
 
+    /// A document of the server, such as `/version`, in JSON.
+    ///
+    /// # Errors
+    ///
+    /// The server does not answer within [`KubeOptions::fetch_deadline`], or refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn document(&self, path: &'static str) -> Result<Vec<u8>, KubeError> {
+        let deadline = Instant::now() + self.options().fetch_deadline;
+        let mut body = self.get(&Target::Document(path), path, deadline, self.options().max_page_bytes).await?;
+        Ok(std::mem::take(&mut *body))
+    }
+
     /// The body of a GET.
     pub(crate) async fn get(
         &self,

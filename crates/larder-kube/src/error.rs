@@ -29,6 +29,8 @@ pub enum Target {
     Identity,
     /// An object of this kind with an unknown name.
     Any(Kind),
+    /// A document of the server, by its path.
+    Document(&'static str),
 }
 
 impl fmt::Display for Target {
@@ -40,6 +42,7 @@ impl fmt::Display for Target {
             Self::Namespace(kind, namespace) => write!(f, "{}s of namespace {namespace}", kind.singular()),
             Self::Identity => f.write_str("own identity"),
             Self::Any(kind) => f.write_str(kind.singular()),
+            Self::Document(path) => f.write_str(path),
         }
     }
 }

@@ -119,9 +119,9 @@ pub(crate) trait Sink: Clone + Send + Sync + 'static {
     /// A list is about to be asked for.
     fn listing(&self);
 
-    /// A complete list. One of [`ReadKind::ApiServerCache`] may be older than the request; until the next
+    /// A complete list of that version. One of [`ReadKind::ApiServerCache`] may be older than the request; until the next
     /// [`confirm`](Self::confirm) it proves the absence of nothing.
-    fn replace(&self, objects: Listing<Self::Object>, read: ReadKind);
+    fn replace(&self, objects: Listing<Self::Object>, version: &str, read: ReadKind);
 
     /// A watch is open.
     fn watching(&self);
@@ -129,11 +129,11 @@ pub(crate) trait Sink: Clone + Send + Sync + 'static {
     /// An object was added or modified.
     fn set(&self, object: Arc<Self::Object>);
 
-    /// An object was deleted.
-    fn delete(&self, object: &Self::Object);
+    /// An object was deleted: its last state, with the version of the deletion.
+    fn delete(&self, object: Arc<Self::Object>);
 
     /// An event is about an object that is not, or no longer, one of the selection.
-    fn leave(&self, object: &Self::Object);
+    fn leave(&self, object: Arc<Self::Object>);
 
     /// A bookmark: every event up to this version has been told.
     fn bookmark(&self, version: &str);
@@ -349,9 +349,11 @@ impl<S: Sink> ListWatch<S> {
         (self.at.version, self.at.told) = (version, true);
         let is_bookmark = object.is_none();
         match (event, object) {
-            (Event::Set(_) | Event::Deleted(_), Some(object)) if !self.has(&object) => self.sink.leave(&object),
+            (Event::Set(_) | Event::Deleted(_), Some(object)) if !self.has(&object) => {
+                self.sink.leave(Arc::new(object));
+            }
             (Event::Set(_), Some(object)) => self.sink.set(Arc::new(object)),
-            (Event::Deleted(_), Some(object)) => self.sink.delete(&object),
+            (Event::Deleted(_), Some(object)) => self.sink.delete(Arc::new(object)),
             (Event::Bookmark { .. } | Event::Set(_) | Event::Deleted(_), _) => {}
         }
         match self.at.currency {

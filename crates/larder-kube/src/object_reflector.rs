@@ -218,7 +218,7 @@ impl Sink for ReflectorSink<KubeObject, KubeError> {
         self.listing();
     }
 
-    fn replace(&self, objects: Listing<KubeObject>, read: ReadKind) {
+    fn replace(&self, objects: Listing<KubeObject>, _: &str, read: ReadKind) {
         self.replace(objects.into_iter().map(|((_, name), object)| (name, object)).collect(), read);
     }
 
@@ -229,11 +229,12 @@ impl Sink for ReflectorSink<KubeObject, KubeError> {
         self.set(&name, object);
     }
 
-    fn delete(&self, object: &KubeObject) {
-        self.delete(object.name());
+    fn delete(&self, object: Arc<KubeObject>) {
+        let name = object.name().to_owned();
+        self.delete(&name, Some(object));
     }
 
-    fn leave(&self, _: &KubeObject) {}
+    fn leave(&self, _: Arc<KubeObject>) {}
 
     fn bookmark(&self, version: &str) {
         self.bookmark(version);

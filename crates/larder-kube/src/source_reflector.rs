@@ -118,6 +118,12 @@ impl<T: SourceObject> SourceSink<T> {
             self.client.set_away(false);
         }
     }
+
+    fn server_confirms(&self) {
+        if self.reader.status().failures > 0 {
+            self.server_is_back();
+        }
+    }
 }
 
 impl<T: SourceObject> Sink for SourceSink<T> {
@@ -137,10 +143,10 @@ impl<T: SourceObject> Sink for SourceSink<T> {
 
     fn listing(&self) {}
 
-    fn replace(&self, objects: Listing<T>, read: ReadKind) {
+    fn replace(&self, objects: Listing<T>, version: &str, read: ReadKind) {
         match read {
-            ReadKind::Consistent => self.writer.replace(objects.into_values()),
-            ReadKind::ApiServerCache => self.writer.replace_unconfirmed(objects.into_values()),
+            ReadKind::Consistent => self.writer.replace(objects.into_values(), version),
+            ReadKind::ApiServerCache => self.writer.replace_unconfirmed(objects.into_values(), version),
         }
         self.server_is_back();
     }
@@ -157,22 +163,21 @@ impl<T: SourceObject> Sink for SourceSink<T> {
         self.writer.set(object);
     }
 
-    fn delete(&self, object: &T) {
-        self.writer.remove(object.object().namespace(), object.object().name());
+    fn delete(&self, object: Arc<T>) {
+        self.writer.remove(object);
     }
 
-    fn leave(&self, object: &T) {
+    fn leave(&self, object: Arc<T>) {
         self.delete(object);
     }
 
-    fn bookmark(&self, _: &str) {
-        self.confirm(Duration::ZERO);
+    fn bookmark(&self, version: &str) {
+        self.server_confirms();
+        self.writer.bookmark(version);
     }
 
     fn confirm(&self, ago: Duration) {
-        if self.reader.status().failures > 0 {
-            self.server_is_back();
-        }
+        self.server_confirms();
         self.writer.confirm(ago);
     }
 

@@ -279,7 +279,7 @@ fn publish(shared: &Shared, writer: &mut SourceWriter<Pod>, scan: Scan) {
     *shared.objects.write() = Arc::new(scan.objects);
     let mut broken_pods = scan.broken_pods;
     broken_pods.date(&shared.broken_pods.read(), shared.pods.status().last_contact);
-    writer.replace(scan.pods);
+    writer.replace(scan.pods, "");
     *shared.broken_pods.write() = Arc::new(broken_pods);
 }
 

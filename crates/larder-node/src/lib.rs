@@ -53,6 +53,7 @@
 
 mod answer;
 mod config;
+mod documents;
 mod error;
 mod fetch_log;
 mod metrics;
@@ -70,6 +71,7 @@ use larder_clock::{MachineClocks, MonotonicClock, Timestamp};
 
 pub use answer::Answer;
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
+pub use documents::{FetchedDocument, ServerDocument};
 pub use error::{ReadError, StartError};
 pub use larder_objects::Outcome;
 pub use larder_resource::{ObjectKind, PerKind};

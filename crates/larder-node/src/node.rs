@@ -6,6 +6,7 @@
 
 use crate::answer::Answer;
 use crate::config::Config;
+use crate::documents::{Documents, FetchedDocument, ServerDocument};
 use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
 use crate::objects::{ObjectCache, ObjectCacheConfig, ObjectList, SharedTtl};
@@ -20,8 +21,9 @@ use larder_manifests::{Broken, BrokenPods};
 use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, StaleReason};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
+use larder_resource::journal::Journal;
 use larder_resource::source::SourceObject;
-use larder_resource::{KubeObject, ObjectKind, Pod, SourceReader};
+use larder_resource::{Kind, KubeObject, ObjectKind, Pod, SourceReader};
 use sources::{Origin, RunSources, Sources, runtime_side};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -38,6 +40,10 @@ const GRACE: Duration = Duration::from_secs(3);
 const PREFETCH_PERIOD: Duration = Duration::from_secs(5);
 /// The deadline of each prefetch.
 const PREFETCH_DEADLINE: Duration = Duration::from_secs(30);
+/// How often objects that are watched by the Kubernetes API are read, for strategies that do not watch.
+const FOLLOW_PERIOD: Duration = Duration::from_secs(10);
+/// The same for objects from manifests, which are in this process.
+const FOLLOW_MANIFESTS_PERIOD: Duration = Duration::from_millis(250);
 /// How long `stop` waits for the reflectors of a kind.
 const REFLECTORS_END: Duration = Duration::from_secs(2);
 /// When a client may retry, if no source said when.
@@ -74,6 +80,7 @@ pub struct Node<M: MachineClocks = ThisMachine> {
     registrar: Arc<Registrar<M>>,
     runtime: Option<Arc<RuntimeSide<M>>>,
     metrics: Metrics,
+    documents: Documents,
     /// The error with which the API server refused the node's name or the credentials at the start.
     refusal: Arc<OnceLock<String>>,
     tasks: Tasks,
@@ -168,6 +175,7 @@ impl<M: MachineClocks> Node<M> {
             registrar,
             runtime,
             metrics,
+            documents: Documents::default(),
             refusal: Arc::default(),
             tasks,
         };
@@ -177,6 +185,15 @@ impl<M: MachineClocks> Node<M> {
             let (caches, every, until) = (Arc::clone(&node.caches), config.idle_check(), node.tasks.token.clone());
             let task = format!("idle {}", kind.resource());
             node.tasks.spawn(task, async move { caches.of(kind).stop_idle(every, until).await });
+            let (caches, until) = (Arc::clone(&node.caches), node.tasks.token.clone());
+            let every = match (caches.of(kind).is_of_manifests(), caches.of(kind).strategy()) {
+                (true, _) => FOLLOW_MANIFESTS_PERIOD,
+                // Each read is a request.
+                (false, Strategy::Direct) => config.default_ttl.max(FOLLOW_PERIOD),
+                (false, Strategy::Ttl | Strategy::Watch | Strategy::Auto) => FOLLOW_PERIOD,
+            };
+            let task = format!("follow {}", kind.resource());
+            node.tasks.spawn(task, async move { caches.of(kind).follow(every, PREFETCH_DEADLINE, until).await });
         }
         Ok(Arc::new(node))
     }
@@ -346,6 +363,54 @@ impl<M: MachineClocks> Node<M> {
         Self::synced(&self.pods, || kind.resource().to_owned())?;
         self.registrar.caught_up().await;
         Ok(self.caches.of(kind).list(wanted, deadline).await)
+    }
+
+    /// The journal of a kind, from which lists and watches of the Kubernetes API are answered. It begins with the first call.
+    ///
+    /// ```
+    /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
+    /// # use larder_resource::Kind;
+    /// # use tokio_util::sync::CancellationToken;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let manifests = tempfile::tempdir().unwrap();
+    /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
+    /// # config.runtime = RuntimeEndpoint::None;
+    /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
+    /// let (snapshot, _follower) = node.journal(Kind::ConfigMap).follow();
+    /// assert!(snapshot.objects.is_empty());
+    /// # node.stop().await;
+    /// # });
+    /// ```
+    pub fn journal(&self, kind: Kind) -> Journal {
+        // Objects of manifests have no versions, so their journal needs numbers that no earlier run of larder gave.
+        let is_of_manifests = matches!(self.origin, Origin::Manifests { .. });
+        let micros = || self.wall_time(self.now()).and_then(|now| u64::try_from(now.as_microsecond()).ok());
+        let base = if is_of_manifests { micros().unwrap_or_default() } else { 0 };
+        match kind {
+            Kind::Pod => self.pods.journal(base),
+            Kind::Node => self.api_object.journal(base),
+            Kind::Secret => self.caches.of(ObjectKind::Secret).journal(base),
+            Kind::ConfigMap => self.caches.of(ObjectKind::ConfigMap).journal(base),
+        }
+    }
+
+    /// A document of the API server, which is fetched when it is first asked for and every ten minutes then.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Unknown`] if it cannot be fetched and was not before, [`ReadError::NotServed`] without an API server.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped read leaves nothing behind.
+    pub async fn server_document(&self, document: ServerDocument) -> Result<FetchedDocument, ReadError> {
+        match &self.origin {
+            Origin::Kube(client, _) => self.documents.get(client, &self.clock, document).await,
+            Origin::Manifests { .. } => Err(ReadError::NotServed {
+                what: document.path().to_owned(),
+                why: "this larder runs without an API server (--manifests)",
+            }),
+        }
     }
 
     /// A pod of this node.

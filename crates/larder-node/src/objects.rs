@@ -3,7 +3,7 @@
 //!
 //! The store decides which strategy applies, what is held, and how fresh it is; [`StrategyOptions`] has its options. Nothing
 //! here asks which strategy the store has. `inventory` has what concerns all objects: lists, prefetches and idle watches.
-//! `pod_reads` has reads for one pod.
+//! `pod_reads` has reads for one pod, and `view` what watches of the Kubernetes API see.
 //!
 //! # Guarantees
 //!
@@ -47,9 +47,13 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use view::Visible;
 
 mod inventory;
 mod pod_reads;
+mod view;
+
+pub(crate) use view::View;
 
 /// When a client may retry, if the source did not say when.
 const RETRY: Duration = Duration::from_secs(1);
@@ -126,6 +130,7 @@ where
     detached: Arc<Mutex<HashSet<ObjectKey>>>,
     token: CancellationToken,
     tasks: TaskTracker,
+    view: Arc<View>,
     /// Wakes the prefetch, because there are objects to fetch.
     new_references: Notify,
     metrics: Arc<ObjectMetrics>,
@@ -173,6 +178,7 @@ where
         let policy = config.policy;
         let backoff = Backoff { initial: policy.fetch_backoff_initial, max: policy.fetch_backoff_max };
         let log = Arc::new(FetchLog::new(backoff));
+        let view = View::new(config.kind);
         let fetch = LoggedFetch {
             fetch: config.fetch,
             clock: config.clock.clone(),
@@ -185,6 +191,7 @@ where
             reflectors: config.reflectors,
             clock: config.clock.clone(),
             log: Arc::clone(&log),
+            view: Arc::clone(&view),
             error: PhantomData,
         };
         let mut options = StrategyOptions::default();
@@ -194,12 +201,16 @@ where
         options.went_back = policy.accept_older_versions.then(|| went_back(config.kind, Arc::clone(&config.metrics)));
         let (clock, ttl) = (config.clock.clone(), config.ttl);
         let store = ObjectStore::new(config.strategy, fetch, reflectors, clock, ttl, default_ttl, options);
+        let objects = Arc::new(PodObjects::new(store, ReferencesOf(config.kind)));
+        let store: Arc<dyn Visible> = Arc::<Objects<F, R, C>>::clone(&objects);
+        view.set_store(Arc::downgrade(&store));
         Self {
             kind: config.kind,
             node: config.node,
             clock: config.clock,
             source: config.source,
-            objects: Arc::new(PodObjects::new(store, ReferencesOf(config.kind))),
+            objects,
+            view,
             log,
             pod_reads: Mutex::default(),
             detached: Arc::default(),
@@ -224,6 +235,8 @@ where
         }
         for key in after.iter().filter(|key| is_new || !before.contains(*key)) {
             self.log.retry_now(key);
+            // A watch of the namespace may hold it already.
+            self.view.observe(key, None);
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         for name in mounted(self.kind, pod) {
@@ -257,9 +270,10 @@ where
         keys
     }
 
-    /// Forgets the failures of an object if no pod refers to it any more.
+    /// Forgets the failures of an object if no pod refers to it any more. Watches see that it went.
     fn release(&self, key: &ObjectKey) {
         if self.objects.references(key.namespace(), key.name()) == 0 {
+            self.view.observe(key, None);
             self.log.forget(key);
         }
     }
@@ -305,7 +319,7 @@ where
         if let Some(failure) = self.log.failure(key).filter(|failure| failure.retry_at > began) {
             return self.answer_held(key, &failure, Outcome::Held);
         }
-        let mut get = get(Arc::clone(&self.objects), key.clone());
+        let mut get = get(Arc::clone(&self.objects), Arc::clone(&self.view), key.clone());
         let Ok(result) = tokio::time::timeout(deadline, &mut get).await else {
             self.detach(key, get);
             let why = format!("no answer within {deadline:?}");
@@ -406,6 +420,7 @@ where
 /// A read of the store that owns everything it needs, so that it can continue without its reader.
 fn get<F, R, C>(
     objects: Arc<Objects<F, R, C>>,
+    view: Arc<View>,
     key: ObjectKey,
 ) -> Pin<Box<dyn Future<Output = Result<Read<KubeObject>, GetError<F::Error>>> + Send>>
 where
@@ -413,7 +428,30 @@ where
     R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
-    Box::pin(async move { objects.get_object(key.namespace(), key.name()).await })
+    Box::pin(async move {
+        let result = objects.get_object(key.namespace(), key.name()).await;
+        if !result.as_ref().is_ok_and(|read| read.outcome == Outcome::Held) {
+            view.observe(&key, None);
+        }
+        result
+    })
+}
+
+impl<F, R, C> Visible for Objects<F, R, C>
+where
+    F: SourceFetch,
+    R: SourceReflectors<F::Error>,
+    C: Clock + Clone,
+{
+    fn held(&self, key: &ObjectKey) -> Option<Arc<KubeObject>> {
+        let is_referenced = self.references(key.namespace(), key.name()) > 0;
+        if is_referenced { self.store().held(key.namespace(), key.name())?.object } else { None }
+    }
+
+    fn keys(&self, namespace: Option<&str>) -> Vec<ObjectKey> {
+        let keys = self.store().snapshot().into_iter().map(|status| status.key);
+        keys.filter(|key| namespace.is_none_or(|namespace| namespace == key.namespace())).collect()
+    }
 }
 
 /// Logs and counts an object whose version went back.

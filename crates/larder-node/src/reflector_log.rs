@@ -1,11 +1,12 @@
 //! Wraps the reflectors of a store, and writes their events to the fetch log: the health of the source, which watches fail and
-//! why, and versions that went back. Each event then goes on to the store.
+//! why, and versions that went back. Each event then goes on to the store, and then the view looks at what the store holds.
 //!
 //! # Locks
 //!
-//! The log's, for each event of a reflector. It is released before the store gets the event.
+//! The log's, for each event of a reflector. It is released before the store gets the event. The view's comes after that.
 
 use crate::fetch_log::{FetchLog, SourceError};
+use crate::objects::View;
 use futures_util::TryFutureExt as _;
 use larder_clock::Clock;
 use larder_objects::{FetchError, ObjectKey, ReflectorEvent, ReflectorSink, Reflectors, Scope};
@@ -19,6 +20,7 @@ pub(crate) struct LoggedReflectors<R, C, E> {
     pub(crate) reflectors: R,
     pub(crate) clock: C,
     pub(crate) log: Arc<FetchLog>,
+    pub(crate) view: Arc<View>,
     pub(crate) error: PhantomData<fn() -> E>,
 }
 
@@ -50,7 +52,11 @@ impl<C: Clock> ScopeLog<C> {
     }
 
     fn observed_object(&self, name: &str) {
-        self.observed(Some(&ObjectKey::new(self.scope.namespace(), name)));
+        self.observed(Some(&self.key(name)));
+    }
+
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.scope.namespace(), name)
     }
 
     fn failed<E: SourceError>(&self, error: &E) {
@@ -84,6 +90,7 @@ where
     ) -> LoggedReflector<R::Reflector> {
         let (kind, clock, log) = (self.kind.resource(), self.clock.clone(), Arc::clone(&self.log));
         let log = ScopeLog { kind, scope: scope.clone(), clock, log };
+        let view = Arc::clone(&self.view);
         let logged = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
             ReflectorEvent::Listing => sink.listing(),
             ReflectorEvent::Replace(objects, read) => {
@@ -96,14 +103,17 @@ where
                     log.observed_object(name);
                 }
                 sink.replace(objects, read);
+                view.observe_scope(&log.scope);
             }
             ReflectorEvent::Set(name, object) => {
                 log.observed_object(&name);
                 sink.set(&name, object);
+                view.observe(&log.key(&name), None);
             }
-            ReflectorEvent::Delete(name) => {
+            ReflectorEvent::Delete(name, last) => {
                 log.observed_object(&name);
-                sink.delete(&name);
+                sink.delete(&name, last.clone());
+                view.observe(&log.key(&name), last);
             }
             ReflectorEvent::Confirm(ago) => {
                 log.observed(None);

@@ -165,7 +165,7 @@ pub enum ReflectorEvent<O, E> {
     /// [`ReflectorSink::set`].
     Set(String, Arc<O>),
     /// [`ReflectorSink::delete`].
-    Delete(String),
+    Delete(String, Option<Arc<O>>),
     /// [`ReflectorSink::confirm_as_of`], and how long ago that was.
     Confirm(Duration),
     /// [`ReflectorSink::bookmark`].
@@ -191,7 +191,7 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
             Self::Listing => f.write_str("Listing"),
             Self::Replace(objects, read) => write!(f, "Replace({} objects, {read:?})", objects.len()),
             Self::Set(name, _) => write!(f, "Set({name})"),
-            Self::Delete(name) => write!(f, "Delete({name})"),
+            Self::Delete(name, _) => write!(f, "Delete({name})"),
             Self::Confirm(ago) => f.debug_tuple("Confirm").field(ago).finish(),
             Self::Bookmark { version } => write!(f, "Bookmark({version})"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
@@ -232,9 +232,9 @@ impl<O, E: fmt::Debug> fmt::Debug for ReflectorEvent<O, E> {
 /// // A store makes sinks. A test of a reflector alone can make one, too.
 /// let (sink, events) = ReflectorSink::<Secret, Unavailable>::channel();
 /// sink.listing();
-/// sink.delete("db");
+/// sink.delete("db", None);
 /// assert!(matches!(events.recv(), Ok(ReflectorEvent::Listing)));
-/// assert!(matches!(events.recv(), Ok(ReflectorEvent::Delete(name)) if name == "db"));
+/// assert!(matches!(events.recv(), Ok(ReflectorEvent::Delete(name, _)) if name == "db"));
 /// ```
 pub struct ReflectorSink<O, E> {
     tell: Arc<dyn Fn(ReflectorEvent<O, E>) + Send + Sync>,
@@ -277,9 +277,9 @@ impl<O: Object, E: FetchError> ReflectorSink<O, E> {
         (self.tell)(ReflectorEvent::Set(name.to_owned(), object));
     }
 
-    /// The object of that name was deleted.
-    pub fn delete(&self, name: &str) {
-        (self.tell)(ReflectorEvent::Delete(name.to_owned()));
+    /// The object of that name was deleted. `last` is its last state with the version of the deletion, if the source told it.
+    pub fn delete(&self, name: &str, last: Option<Arc<O>>) {
+        (self.tell)(ReflectorEvent::Delete(name.to_owned(), last));
     }
 
     /// A sign of life: a watch was opened again so soon after the last one ended well that it missed nothing for long; or

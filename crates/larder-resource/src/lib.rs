@@ -8,6 +8,7 @@
 //! - [`Pod`] and [`Node`]: the same, with what a node needs of its pods and of itself.
 //! - [`Kind`] and [`ObjectKind`]: the kinds that larder holds, and those that pods refer to; [`PerKind`]: a value for each.
 //! - [`source`]: the pods or the node as a source last had them, for readers and followers.
+//! - [`journal`]: what became visible, changed and went, for watches of the Kubernetes API.
 //! - [`selector`]: label and field selectors.
 //! - [`representation`]: objects as tables, and as their metadata alone.
 //! - [`json`]: how the JSON of the Kubernetes API is read.
@@ -39,6 +40,7 @@
 //! ```
 
 mod error;
+pub mod journal;
 pub mod json;
 mod kind;
 mod node;
@@ -52,6 +54,6 @@ mod text;
 pub use error::DecodeError;
 pub use kind::{Kind, ObjectKind, PerKind};
 pub use node::Node;
-pub use object::{KubeObject, json_of};
+pub use object::{KubeObject, json_of, json_of_resource};
 pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};
 pub use source::{Change, Changes, Fault, SourceReader, SourceStatus, SourceWriter};

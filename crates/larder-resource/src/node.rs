@@ -63,6 +63,12 @@ impl Deref for Node {
     }
 }
 
+impl AsRef<KubeObject> for Node {
+    fn as_ref(&self) -> &KubeObject {
+        &self.object
+    }
+}
+
 /// Its JSON.
 impl AsRef<[u8]> for Node {
     fn as_ref(&self) -> &[u8] {

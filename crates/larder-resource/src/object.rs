@@ -177,6 +177,37 @@ impl KubeObject {
         self.bytes.get(..self.json_len as usize).unwrap_or_default()
     }
 
+    /// What may be kept of a Secret that went: its identity, version, labels and type, without values and annotations. An object
+    /// with a name has one.
+    pub(crate) fn without_data(&self) -> Option<Self> {
+        let labels: serde_json::Map<_, _> = self.labels().map(|(key, value)| (key.to_owned(), value.into())).collect();
+        let mut metadata = serde_json::Map::new();
+        let mut put = |name: &str, value: serde_json::Value| metadata.insert(name.to_owned(), value);
+        for (field, text) in [
+            ("namespace", self.namespace()),
+            ("name", self.name()),
+            ("uid", self.uid()),
+            ("resourceVersion", self.resource_version()),
+        ] {
+            if !text.is_empty() {
+                put(field, text.into());
+            }
+        }
+        if let Some(created) = self.created_at().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok()) {
+            put("creationTimestamp", created.to_string().into());
+        }
+        if !labels.is_empty() {
+            put("labels", labels.into());
+        }
+        let mut object = serde_json::json!({"kind": self.kind.as_str(), "apiVersion": "v1", "metadata": metadata});
+        if !self.type_().is_empty()
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.insert("type".to_owned(), self.type_().into());
+        }
+        Self::from_json(self.kind, object.to_string().as_bytes()).ok()
+    }
+
     /// The object as a typed one, such as `k8s_openapi::api::core::v1::Secret`; made anew at every call.
     ///
     /// # Errors
@@ -208,6 +239,12 @@ impl Drop for KubeObject {
     }
 }
 
+impl AsRef<KubeObject> for KubeObject {
+    fn as_ref(&self) -> &KubeObject {
+        self
+    }
+}
+
 /// Its JSON.
 impl AsRef<[u8]> for KubeObject {
     fn as_ref(&self) -> &[u8] {
@@ -230,6 +267,27 @@ pub fn json_of<T: AsRef<[u8]> + Send + Sync + 'static>(object: Arc<T>) -> Bytes 
     impl<T: AsRef<[u8]>> AsRef<[u8]> for Shared<T> {
         fn as_ref(&self) -> &[u8] {
             (*self.0).as_ref()
+        }
+    }
+    Bytes::from_owner(Shared(object))
+}
+
+/// As [`json_of`], of an object from a [journal](crate::journal).
+///
+/// ```
+/// use larder_resource::journal::Resource;
+/// use larder_resource::{Kind, KubeObject, json_of_resource};
+/// use std::sync::Arc;
+/// let object: Arc<Resource> = Arc::new(KubeObject::from_json(Kind::ConfigMap, br#"{"metadata":{"name":"a"}}"#)?);
+/// assert!(json_of_resource(object).starts_with(b"{"));
+/// # Ok::<(), larder_resource::DecodeError>(())
+/// ```
+pub fn json_of_resource(object: Arc<crate::journal::Resource>) -> Bytes {
+    struct Shared(Arc<crate::journal::Resource>);
+    impl AsRef<[u8]> for Shared {
+        fn as_ref(&self) -> &[u8] {
+            let object: &KubeObject = (*self.0).as_ref();
+            object.json()
         }
     }
     Bytes::from_owner(Shared(object))

@@ -168,6 +168,12 @@ impl Deref for Pod {
     }
 }
 
+impl AsRef<KubeObject> for Pod {
+    fn as_ref(&self) -> &KubeObject {
+        &self.object
+    }
+}
+
 /// Its JSON.
 impl AsRef<[u8]> for Pod {
     fn as_ref(&self) -> &[u8] {

@@ -2,10 +2,13 @@
 //!
 //! # Limits
 //!
-//! Field selectors know `metadata.name` and `metadata.namespace`, and of a pod `spec.nodeName`, by which a node's agents select
-//! theirs; any other field is refused, as the API server refuses those that it does not index.
+//! A field by which the API server does not select is refused, as there.
 
-use std::fmt;
+use crate::kind::Kind;
+
+mod field;
+
+pub use field::{FieldSelector, Selectable};
 
 /// What is wrong with a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,11 +22,14 @@ pub enum SelectorError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A field that larder does not select by.
-    #[error(
-        "field label not supported: \"{0}\": larder selects by metadata.name and metadata.namespace, and pods by spec.nodeName"
-    )]
-    UnknownField(String),
+    /// Objects of the kind are not selected by this field.
+    #[error("field label not supported: \"{field}\": {} are selected by {}", kind.resource(), SelectorError::fields_of(*kind))]
+    UnknownField {
+        /// The field.
+        field: String,
+        /// The kind of the objects.
+        kind: Kind,
+    },
 }
 
 fn malformed(requirement: &str, reason: &'static str) -> SelectorError {
@@ -193,108 +199,6 @@ fn is_label_text(text: &str) -> bool {
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// A field selector such as `metadata.name=db`.
-///
-/// ```
-/// use larder_resource::selector::FieldSelector;
-///
-/// let selector: FieldSelector = "metadata.name=db".parse().unwrap();
-/// assert!(selector.matches("default", "db"));
-/// assert!(!selector.matches("default", "web"));
-/// assert!("spec.foo=1".parse::<FieldSelector>().is_err());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldSelector {
-    requirements: Vec<(Field, bool, String)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
-    Name,
-    Namespace,
-    NodeName,
-}
-
-impl Field {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Name => "metadata.name",
-            Self::Namespace => "metadata.namespace",
-            Self::NodeName => "spec.nodeName",
-        }
-    }
-}
-
-impl FieldSelector {
-    /// Whether the object of that namespace and name is selected. None has a node, but for
-    /// [pods](Self::matches_pod); see [`for_objects`](Self::for_objects).
-    pub fn matches(&self, namespace: &str, name: &str) -> bool {
-        self.matches_pod(namespace, name, "")
-    }
-
-    /// Whether the pod of that namespace and name, on that node, is selected.
-    pub fn matches_pod(&self, namespace: &str, name: &str, node: &str) -> bool {
-        self.requirements.iter().all(|(field, equal, value)| {
-            let actual = match field {
-                Field::Name => name,
-                Field::Namespace => namespace,
-                Field::NodeName => node,
-            };
-            (actual == value) == *equal
-        })
-    }
-
-    /// The same, for what is no pod.
-    ///
-    /// # Errors
-    ///
-    /// [`SelectorError::UnknownField`] if it selects by a field that only a pod has.
-    pub fn for_objects(self) -> Result<Self, SelectorError> {
-        match self.requirements.iter().find(|(field, ..)| *field == Field::NodeName) {
-            Some((field, ..)) => Err(SelectorError::UnknownField(field.as_str().to_owned())),
-            None => Ok(self),
-        }
-    }
-}
-
-impl std::str::FromStr for FieldSelector {
-    type Err = SelectorError;
-
-    fn from_str(text: &str) -> Result<Self, SelectorError> {
-        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let requirements = parts.map(parse_field).collect::<Result<_, _>>()?;
-        Ok(Self { requirements })
-    }
-}
-
-fn parse_field(part: &str) -> Result<(Field, bool, String), SelectorError> {
-    let (field, equal, value) = if let Some((field, value)) = part.split_once("!=") {
-        (field, false, value)
-    } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        (field, true, value)
-    } else {
-        return Err(malformed(part, "expected '=', '==' or '!='"));
-    };
-    let field = match field.trim() {
-        "metadata.name" => Field::Name,
-        "metadata.namespace" => Field::Namespace,
-        "spec.nodeName" => Field::NodeName,
-        other => return Err(SelectorError::UnknownField(other.to_owned())),
-    };
-    Ok((field, equal, value.trim().to_owned()))
-}
-
-impl fmt::Display for FieldSelector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (field, equal, value)) in self.requirements.iter().enumerate() {
-            let comma = if at == 0 { "" } else { "," };
-            let field = field.as_str();
-            write!(f, "{comma}{field}{}{value}", if *equal { "=" } else { "!=" })?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,30 +243,5 @@ mod tests {
             let error = bad.parse::<LabelSelector>().unwrap_err();
             assert!(error.to_string().starts_with("unable to parse requirement"), "{bad}: {error}");
         }
-    }
-
-    #[test]
-    fn field_selectors_know_name_and_namespace() {
-        let selector: FieldSelector = "metadata.name=a,metadata.namespace!=x".parse().unwrap();
-        assert!(selector.matches("y", "a"));
-        assert!(!selector.matches("x", "a"));
-        assert!(!selector.matches("y", "b"));
-        assert_eq!(selector.to_string(), "metadata.name=a,metadata.namespace!=x");
-        assert_eq!(
-            "status.phase=Running".parse::<FieldSelector>(),
-            Err(SelectorError::UnknownField("status.phase".to_owned()))
-        );
-        assert!("metadata.name".parse::<FieldSelector>().is_err());
-    }
-
-    #[test]
-    fn pods_are_selected_by_their_node_and_nothing_else_is() {
-        let selector: FieldSelector = "spec.nodeName=n,metadata.name!=a".parse().unwrap();
-        assert!(selector.matches_pod("x", "b", "n"));
-        assert!(!selector.matches_pod("x", "a", "n") && !selector.matches_pod("x", "b", "m"));
-        assert_eq!(selector.to_string(), "spec.nodeName=n,metadata.name!=a");
-        assert_eq!(selector.for_objects(), Err(SelectorError::UnknownField("spec.nodeName".to_owned())));
-        let others: FieldSelector = "metadata.name!=a".parse().unwrap();
-        assert_eq!(others.clone().for_objects(), Ok(others));
     }
 }

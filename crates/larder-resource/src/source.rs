@@ -25,6 +25,7 @@
 //! followers under it, so that a follower that begins sees the map and exactly the changes after it.
 
 use crate::error::DecodeError;
+use crate::journal::{Journal, Order, Resource};
 use crate::kind::Kind;
 use crate::object::KubeObject;
 use larder_clock::{Clock, Timestamp};
@@ -46,7 +47,7 @@ pub use writer::SourceWriter;
 pub const CHANGES: usize = 256;
 
 /// What a source can hold: [`Pod`](crate::Pod) and [`Node`](crate::Node).
-pub trait SourceObject: Send + Sync + Sized + 'static {
+pub trait SourceObject: AsRef<KubeObject> + Send + Sync + Sized + 'static {
     /// The kind that these are.
     const KIND: Kind;
 
@@ -112,6 +113,10 @@ struct State<T> {
     /// Only objects with a runtime UID are in here.
     by_runtime_uid: HashMap<Box<str>, ObjectKey>,
     status: SourceStatus,
+    /// The version that the source has reached; 0 for none.
+    version: u64,
+    /// Set once somebody has asked for it.
+    journal: Option<Journal>,
 }
 
 /// How complete a source is.
@@ -121,6 +126,12 @@ enum Synced {
     /// A complete list has arrived, which may be old.
     Listed,
     Yes,
+}
+
+impl<T: SourceObject> State<T> {
+    fn resources(&self) -> Vec<Arc<Resource>> {
+        self.objects.values().map(|object| Arc::clone(object) as Arc<Resource>).collect()
+    }
 }
 
 struct Shared<T> {
@@ -145,7 +156,7 @@ struct Shared<T> {
 /// let (writer, reader) = source::new::<Pod>(larder_objects::Source::Manifest, VirtualClock::default());
 /// assert!(!reader.status().synced);
 /// let pod = Pod::from_json(br#"{"metadata":{"namespace":"web","name":"p","uid":"u1"}}"#)?;
-/// writer.replace([Arc::new(pod)]);
+/// writer.replace([Arc::new(pod)], "7");
 /// assert!(reader.status().synced);
 /// assert_eq!(reader.get("web", "p").unwrap().runtime_uid(), "u1");
 /// # Ok::<(), larder_resource::DecodeError>(())
@@ -166,7 +177,7 @@ pub fn new<T: SourceObject>(kind: Source, clock: impl Clock) -> (SourceWriter<T>
         objects: 0,
         changes: 0,
     };
-    let state = State { objects: BTreeMap::new(), by_runtime_uid: HashMap::new(), status };
+    let state = State { objects: BTreeMap::new(), by_runtime_uid: HashMap::new(), status, version: 0, journal: None };
     let shared = Arc::new(Shared {
         state: RwLock::new(state),
         changes: changes.downgrade(),
@@ -226,6 +237,23 @@ impl<T: SourceObject> SourceReader<T> {
     /// while the source has not [synced](SourceStatus::synced).
     pub fn changes(&self) -> Changes<T> {
         Changes::new(Arc::clone(&self.shared))
+    }
+
+    /// The [journal](crate::journal) of the source, which the first call begins. Its versions are those of the API server. The
+    /// objects of other sources have none, and their journal begins at `base`.
+    pub fn journal(&self, base: u64) -> Journal {
+        let mut state = self.shared.state.write();
+        if let Some(journal) = &state.journal {
+            return journal.clone();
+        }
+        let (order, version) = match self.shared.source {
+            Source::Manifest => (Order::AsSeen, base),
+            _ => (Order::OfServer, state.version),
+        };
+        let journal = Journal::new(T::KIND, order);
+        journal.replace(state.resources(), version);
+        journal.begin(version);
+        state.journal.insert(journal).clone()
     }
 
     pub(crate) fn annotated_ttl(&self) -> Option<ObjectTtl> {

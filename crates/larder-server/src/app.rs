@@ -11,6 +11,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::{Method, request};
+use larder_clock::Jitter;
 use larder_node::Node;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
@@ -24,6 +25,8 @@ pub(crate) struct App {
     pub(crate) node: Arc<Node>,
     pub(crate) registry: Registry,
     pub(crate) metrics: ServerMetrics,
+    /// Spreads the ends of watches.
+    pub(crate) jitter: Jitter,
     /// Cancelled when the daemon ends, which ends all waits.
     pub(crate) ending: CancellationToken,
 }
@@ -35,17 +38,14 @@ impl App {
         let mut registry = Registry::default();
         node.register_metrics(&mut registry);
         let metrics = ServerMetrics::new(&mut registry);
-        Arc::new(Self { node, registry, metrics, ending })
+        Arc::new(Self { node, registry, metrics, jitter: Jitter::default(), ending })
     }
 }
 
 /// The routes of the socket: the whole local API.
 pub(crate) fn local(app: &Arc<App>) -> Router {
     Router::new()
-        .route("/api/v1/{kind}", get(kube_api::list_all))
-        .route("/api/v1/nodes/{name}", get(kube_api::get_node))
-        .route("/api/v1/namespaces/{namespace}/{kind}", get(kube_api::list_in_namespace))
-        .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(kube_api::get_one))
+        .merge(kube_api::routes())
         .route("/larder/v1/status", get(local_api::status))
         .route("/larder/v1/objects/{kind}", get(local_api::list_entries))
         .route("/larder/v1/objects/{kind}/{namespace}/{name}", get(local_api::get_entry))

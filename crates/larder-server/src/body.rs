@@ -51,12 +51,14 @@ impl hyper::body::Body for ChunkedBody {
 }
 
 /// A Kubernetes list in JSON, made of the JSON of its items.
-pub(crate) fn kubernetes_list(kind: &str, items: impl IntoIterator<Item = Bytes>) -> ChunkedBody {
+pub(crate) fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator<Item = Bytes>) -> ChunkedBody {
     let mut parts = ChunkedBody::default();
     let mut head = BytesMut::new();
     head.extend_from_slice(br#"{"kind":""#);
     head.extend_from_slice(kind.as_bytes());
-    head.extend_from_slice(br#"List","apiVersion":"v1","metadata":{"resourceVersion":""},"items":["#);
+    head.extend_from_slice(br#"List","apiVersion":"v1","metadata":{"resourceVersion":""#);
+    head.extend_from_slice(version.to_string().as_bytes());
+    head.extend_from_slice(br#""},"items":["#);
     parts.push(head.freeze());
     for (at, item) in items.into_iter().enumerate() {
         if at > 0 {
@@ -75,7 +77,7 @@ mod tests {
     use hyper::body::Body as _;
 
     async fn check(items: &[&'static str], expected: &str) {
-        let parts = kubernetes_list("Secret", items.iter().map(|item| Bytes::from_static(item.as_bytes())));
+        let parts = kubernetes_list("Secret", 7, items.iter().map(|item| Bytes::from_static(item.as_bytes())));
         let length = parts.size_hint().exact();
         let sent = parts.collect().await.unwrap().to_bytes();
         assert_eq!(sent, expected);
@@ -84,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_is_json_of_a_known_length() {
-        let head = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":""},"items":["#;
+        let head = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":["#;
         check(&[], &format!("{head}]}}\n")).await;
         check(&["{}"], &format!("{head}{{}}]}}\n")).await;
         check(&["{}", r#"{"a":1}"#], &format!(r#"{head}{{}},{{"a":1}}]}}{}"#, "\n")).await;

@@ -8,9 +8,15 @@
 //! | the daemon runs without the source | 501 | `NotImplemented` |
 //! | a parameter is wrong, or a path of larder's own does not know it; a path cannot be decoded | 400 | `BadRequest` |
 //! | a newer-than wait timed out | 504 | `Timeout`, with the last known status |
+//! | parameters of a list or watch do not go together | 422 | `Invalid` |
+//! | a watch cannot go on after a version | 410 | `Expired` |
+//! | a version lies in the future | 504 | `Timeout`, with a cause of type `ResourceVersionTooLarge` |
+//! | the body of a review cannot be read | 400 | `BadRequest` |
+//! | it has another media type | 415 | `UnsupportedMediaType` |
+//! | the client accepts no representation that larder has | 406 | `NotAcceptable` |
 //! | the caller may not read | 403 | `Forbidden` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
-//! | a method other than GET and HEAD, or a watch | 405 | `MethodNotAllowed` |
+//! | a method other than GET and HEAD | 405 | `MethodNotAllowed` |
 //! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
 //!
@@ -26,6 +32,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 use larder_node::ReadError;
+use larder_resource::journal::ResumeError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -54,6 +61,18 @@ pub(crate) enum ApiError {
     BadParameter { name: &'static str, value: String, problem: String },
     #[error("parameter \"{name}\" is unknown: this path takes {}", known_parameters(known))]
     UnknownParameter { name: String, known: &'static [&'static str] },
+    #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}: Forbidden: {1}")]
+    InvalidParameter(&'static str, String),
+    #[error("{0}")]
+    Expired(String),
+    #[error("Too large resource version: {asked}, current: {current}")]
+    TooLargeVersion { asked: u64, current: u64 },
+    #[error("the body {0}")]
+    BadBody(String),
+    #[error("the body is \"{0}\": send application/json or application/vnd.kubernetes.protobuf")]
+    UnsupportedMediaType(String),
+    #[error("larder answers in {offers}, none of which is among what the client accepts: {accepts}")]
+    NotAcceptable { accepts: String, offers: &'static str },
     #[error("cannot read the path {path}: {problem}")]
     BadPath { path: String, problem: String },
     #[error("larder does not serve the path {0}")]
@@ -108,10 +127,16 @@ impl ApiError {
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } => StatusCode::BAD_REQUEST,
+            Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } | Self::BadBody(_) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::InvalidParameter(..) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Expired(_) => StatusCode::GONE,
+            Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NotAcceptable { .. } => StatusCode::NOT_ACCEPTABLE,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
-            Self::WaitTimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::WaitTimedOut { .. } | Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -123,6 +148,10 @@ impl ApiError {
             StatusCode::NOT_IMPLEMENTED => "NotImplemented",
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             StatusCode::BAD_REQUEST => "BadRequest",
+            StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
+            StatusCode::GONE => "Expired",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
+            StatusCode::NOT_ACCEPTABLE => "NotAcceptable",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
             StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
             StatusCode::GATEWAY_TIMEOUT => "Timeout",
@@ -135,7 +164,9 @@ impl ApiError {
             Self::Read(ReadError::Unknown { retry_after, .. }) | Self::Incomplete { retry_after, .. } => {
                 Some(*retry_after)
             }
-            Self::Ending | Self::TooManyConnections | Self::TooManyRequests => Some(Duration::from_secs(1)),
+            Self::Ending | Self::TooManyConnections | Self::TooManyRequests | Self::TooLargeVersion { .. } => {
+                Some(Duration::from_secs(1))
+            }
             _ => None,
         }
     }
@@ -168,6 +199,12 @@ impl ApiError {
             Self::UnknownParameter { name, .. } => {
                 vec![cause("FieldValueNotSupported", &self.to_string(), Some(name))]
             }
+            Self::InvalidParameter(name, problem) => {
+                vec![cause("FieldValueForbidden", &format!("Forbidden: {problem}"), Some(name))]
+            }
+            Self::TooLargeVersion { .. } => {
+                vec![cause("ResourceVersionTooLarge", "Too large resource version", None)]
+            }
             Self::BadPath { problem, .. } => vec![cause("PathUnreadable", problem, None)],
             Self::UnknownPath(path) => vec![cause("PathNotServed", path, None)],
             _ => Vec::new(),
@@ -190,15 +227,20 @@ impl ApiError {
         (details != StatusDetails::default()).then_some(details)
     }
 
-    pub(crate) fn into_body(self) -> ErrorBody {
-        let status = Status {
+    /// The `Status` of the Kubernetes API.
+    pub(crate) fn status(&self) -> Status {
+        Status {
             code: Some(self.code().as_u16().into()),
             details: self.details(),
             message: Some(self.to_string()),
             metadata: ListMeta::default(),
             reason: Some(self.reason().to_owned()),
             status: Some("Failure".to_owned()),
-        };
+        }
+    }
+
+    pub(crate) fn into_body(self) -> ErrorBody {
+        let status = self.status();
         let last_known = match self {
             Self::WaitTimedOut { last_known, .. } => Some(last_known),
             _ => None,
@@ -211,6 +253,15 @@ impl ApiError {
 fn whole_seconds(duration: Duration) -> i32 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
+}
+
+impl From<ResumeError> for ApiError {
+    fn from(error: ResumeError) -> Self {
+        match error {
+            ResumeError::Expired { .. } => Self::Expired(error.to_string()),
+            ResumeError::TooLarge { asked, current } => Self::TooLargeVersion { asked, current },
+        }
+    }
 }
 
 impl IntoResponse for ApiError {

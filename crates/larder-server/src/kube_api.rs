@@ -1,106 +1,195 @@
-//! The Kubernetes API, read-only, for what this node holds: get and list of pods, this node, and the Secrets and ConfigMaps
-//! that its pods refer to, in JSON.
+//! The Kubernetes API, read-only, for what this node holds: get, list and watch of pods, this node, and the Secrets and `ConfigMap`s
+//! that its pods refer to, in JSON; discovery; and the reviews of the caller's own rights.
+//!
+//! Lists and watches come from the [journal](larder_resource::journal) of their kind, so that a watch goes on where a list ended.
 //!
 //! # Limits
 //!
-//! No watch, no discovery, no tables, no protobuf. `limit`, `continue` and `resourceVersion` are ignored: a list is always whole,
-//! and as fresh as its headers say.
+//! A list is one whole page: `limit` is not needed, and there is no `continue`. A list without `resourceVersion` is answered from
+//! what larder holds, and is as fresh as its headers say. The API server would read etcd.
 
 use crate::app::{App, Names, Shared};
-use crate::body::kubernetes_list;
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
 use crate::params::Params;
+use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
 use http::{HeaderMap, HeaderValue, header};
-use larder_node::{ObjectKind, ReadError};
+use larder_node::{Answer, ObjectKind, ReadError};
 use larder_objects::ObjectKey;
-use larder_resource::json_of;
+use larder_resource::journal::Journal;
+use larder_resource::{Kind, json_of};
+use options::{ListOptions, Version, Wanted};
+use representation::Representation;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tower_http::compression::{CompressionLayer, CompressionLevel, Predicate};
+
+mod discovery;
+mod documents;
+mod options;
+mod representation;
+mod reviews;
+mod watch;
 
 /// How long a read may take if the client gives no timeout.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The bounds of a timeout that a client gives.
 pub(crate) const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(1));
+/// How long a request waits for a version that larder has yet to reach, as at the API server.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most warnings of an incomplete list. The `Status` of a refused list has all of them.
 const MOST_WARNINGS: usize = 20;
 
-pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
-    params.duration("timeout", READ_TIMEOUT, READ_TIMEOUT_BOUNDS)
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api", get(discovery::api))
+        .route("/apis", get(discovery::apis))
+        .route("/apis/{group}", get(discovery::group))
+        .route("/apis/{group}/{version}", get(discovery::group_version))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", post(reviews::access))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", post(reviews::rules))
+        .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", post(reviews::subject))
+        .route("/version", get(documents::version))
+        .route("/openapi/v3", get(documents::schemas))
+        .route("/openapi/v3/{*path}", get(documents::schema))
+        .route("/api/v1", get(discovery::core))
+        .route("/api/v1/{kind}", get(collection))
+        .route("/api/v1/nodes/{name}", get(get_node))
+        .route("/api/v1/nodes/{name}/status", get(get_node))
+        .route("/api/v1/namespaces/{namespace}/{kind}", get(collection_in_namespace))
+        .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(get_one))
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/status", get(get_pod_status))
+        .layer(CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(Large))
 }
 
-/// Refuses parameters that do not apply to lists.
-fn refuse_for_list(params: &Params) -> Result<(), ApiError> {
-    if let Some(pod) = params.text("pod") {
-        return Err(ApiError::bad_parameter("pod", pod, "applies to the read of one object, not to a list".to_owned()));
+/// What is worth compressing: answers of a known size from 128 KiB, as at the API server. Never a watch.
+#[derive(Clone, Copy)]
+struct Large;
+
+impl Predicate for Large {
+    fn should_compress<B: hyper::body::Body>(&self, response: &http::Response<B>) -> bool {
+        response.body().size_hint().exact().is_some_and(|size| size >= 128 << 10)
+            && !response.headers().contains_key(header::CONTENT_ENCODING)
     }
-    if params.flag("watch") {
-        let problem = "larder does not serve watches yet: list again, or watch the API server";
-        return Err(ApiError::MethodNotAllowed(problem.to_owned()));
-    }
-    Ok(())
+}
+
+pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
+    params.duration("timeout", READ_TIMEOUT, READ_TIMEOUT_BOUNDS)
 }
 
 fn unknown_path(path: &str) -> ApiError {
     ApiError::UnknownPath(path.chars().take(200).collect())
 }
 
-/// `/api/v1/{kind}`: a list in all namespaces.
-pub(crate) async fn list_all(
+/// `/api/v1/{kind}`: a list or watch in all namespaces.
+async fn collection(
     State(app): Shared,
     Names(kind): Names<String>,
     params: Params,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    match kind.as_str() {
-        "nodes" => list_nodes(&app, &params),
-        _ => list(&app, &kind, None, &params).await,
-    }
+    let found = Kind::ALL.into_iter().find(|found| found.resource() == kind);
+    let kind = found.ok_or_else(|| unknown_path(&format!("/api/v1/{kind}")))?;
+    list_or_watch(&app, kind, None, &params, &headers).await
 }
 
-/// `/api/v1/namespaces/{namespace}/{kind}`: a list in a namespace.
-pub(crate) async fn list_in_namespace(
+/// `/api/v1/namespaces/{namespace}/{kind}`: a list or watch in a namespace.
+async fn collection_in_namespace(
     State(app): Shared,
     Names((namespace, kind)): Names<(String, String)>,
     params: Params,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if namespace.is_empty() {
-        return Err(unknown_path(&format!("/api/v1/namespaces//{kind}")));
-    }
-    list(&app, &kind, Some(&namespace), &params).await
+    let found = Kind::ALL.into_iter().find(|found| found.is_namespaced() && found.resource() == kind);
+    let kind = found
+        .filter(|_| !namespace.is_empty())
+        .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
+    list_or_watch(&app, kind, Some(&namespace), &params, &headers).await
 }
 
-async fn list(app: &App, kind: &str, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
-    refuse_for_list(params)?;
-    match (kind, ObjectKind::from_resource(kind)) {
-        ("pods", _) => list_pods(app, namespace, params),
-        (_, Some(kind)) => list_objects(app, kind, namespace, params).await,
-        _ => Err(unknown_path(&format!("/api/v1/{kind}"))),
-    }
-}
-
-async fn list_objects(
-    app: &App,
-    kind: ObjectKind,
+async fn list_or_watch(
+    app: &Arc<App>,
+    kind: Kind,
     namespace: Option<&str>,
     params: &Params,
+    headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
-    let wanted = |key: &ObjectKey| {
-        namespace.is_none_or(|namespace| namespace == key.namespace()) && fields.matches(key.namespace(), key.name())
+    if let Some(pod) = params.text("pod") {
+        return Err(ApiError::bad_parameter("pod", pod, "applies to the read of one object, not to a list".to_owned()));
+    }
+    let options = ListOptions::parse(params, kind, namespace)?;
+    let representation = Representation::of(headers, params)?;
+    // First the journal, then all objects: what is read meanwhile is in the journal.
+    let journal = app.node.journal(kind);
+    let known = known(app, kind, &options.wanted, params).await?;
+    let mut response = if options.is_watch {
+        let watch = match watch::begin(app, &journal, &options, representation) {
+            Err(ApiError::TooLargeVersion { .. }) => {
+                reach(&journal, options.version).await?;
+                watch::begin(app, &journal, &options, representation)
+            }
+            begun => begun,
+        };
+        json(app, known.freshness.as_ref(), watch?)
+    } else {
+        reach(&journal, options.version).await?;
+        let snapshot = journal.snapshot();
+        let version = snapshot.version;
+        if let Version::Exact(asked) = options.version
+            && asked != version
+        {
+            return Err(ApiError::Expired(format!("larder has the objects as of {version} alone, not of {asked}")));
+        }
+        let list = representation.list(app, kind, version, options.wanted.of(snapshot))?;
+        json(app, known.freshness.as_ref(), list.into_body())
     };
-    let mut list = app.node.list_objects(kind, wanted, read_timeout(params)?).await?;
-    let plural = kind.resource();
-    let headers = incomplete(plural, &list.unknown, list.items.len(), params.flag("partial"))?;
-    list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
-    let freshness = AnswerFreshness::of_all(&list.items);
-    let body = kubernetes_list(kind.kind().as_str(), list.items.into_iter().map(|answer| json_of(answer.object)));
-    let mut response = json(app, freshness.as_ref(), body.into_body());
-    response.headers_mut().extend(headers);
+    response.headers_mut().extend(known.warnings);
     Ok(response)
+}
+
+/// How fresh the wanted objects are, all of which are known.
+struct Known {
+    freshness: Option<AnswerFreshness>,
+    /// Of those that are not known, where the client asked for a part.
+    warnings: HeaderMap,
+}
+
+/// Makes sure that the wanted objects are known.
+async fn known(app: &App, kind: Kind, wanted: &Wanted, params: &Params) -> Result<Known, ApiError> {
+    let held = |freshness| Known { freshness: Some(freshness), warnings: HeaderMap::new() };
+    match kind {
+        Kind::Pod => {
+            let list = app.node.list_pods()?;
+            Ok(held(AnswerFreshness::held(list.freshness, list.why)))
+        }
+        Kind::Node => match app.node.get_node(app.node.name()) {
+            Ok(answer) => Ok(held(AnswerFreshness::of(&answer))),
+            Err(ReadError::NotFound { freshness, .. }) => Ok(held(AnswerFreshness::held(*freshness, None))),
+            Err(error) => Err(error.into()),
+        },
+        Kind::Secret => known_objects(app, ObjectKind::Secret, wanted, params).await,
+        Kind::ConfigMap => known_objects(app, ObjectKind::ConfigMap, wanted, params).await,
+    }
+}
+
+async fn known_objects(app: &App, kind: ObjectKind, wanted: &Wanted, params: &Params) -> Result<Known, ApiError> {
+    let may_want = |key: &ObjectKey| wanted.may_have(key.namespace(), key.name());
+    let mut list = app.node.list_objects(kind, may_want, read_timeout(params)?).await?;
+    let warnings = incomplete(kind.resource(), &list.unknown, list.items.len(), params.flag("partial"))?;
+    list.items.retain(|answer| wanted.has_object(&answer.object));
+    Ok(Known { freshness: AnswerFreshness::of_all(&list.items), warnings })
+}
+
+/// Waits for a version that larder has yet to reach.
+async fn reach(journal: &Journal, version: Version) -> Result<(), ApiError> {
+    let (Version::NotOlderThan(asked) | Version::Exact(asked)) = version else { return Ok(()) };
+    let reached = tokio::time::timeout(VERSION_TIMEOUT, journal.reached(asked)).await;
+    reached.map_err(|_| ApiError::TooLargeVersion { asked, current: journal.version() })
 }
 
 /// Refuses an incomplete list: a reader would take the missing objects for absent. With `?partial=true` the list is sent, with a
@@ -155,50 +244,38 @@ fn warning(text: &str) -> String {
     value
 }
 
-fn list_pods(app: &App, namespace: Option<&str>, params: &Params) -> Result<Response, ApiError> {
-    let (labels, fields) = (params.label_selector()?, params.field_selector_of_pods()?);
-    let list = app.node.list_pods()?;
-    let items = list.items.into_iter().filter(|pod| {
-        namespace.is_none_or(|namespace| namespace == pod.namespace())
-            // larder serves only pods of this node.
-            && fields.matches_pod(pod.namespace(), pod.name(), app.node.name())
-            && labels.matches(|key| pod.label(key))
-    });
-    let body = kubernetes_list("Pod", items.map(json_of));
-    Ok(json(app, Some(&AnswerFreshness::held(list.freshness, list.why)), body.into_body()))
+/// `/api/v1/nodes/{name}`, and its status.
+async fn get_node(
+    State(app): Shared,
+    Names(name): Names<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    one(&app, Kind::Node, &params, &headers, app.node.get_node(&name))
 }
 
-fn list_nodes(app: &App, params: &Params) -> Result<Response, ApiError> {
-    refuse_for_list(params)?;
-    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
-    let (freshness, node) = match app.node.get_node(app.node.name()) {
-        Ok(answer) => (AnswerFreshness::of(&answer), Some(answer.object)),
-        Err(ReadError::NotFound { freshness, .. }) => (AnswerFreshness::held(*freshness, None), None),
-        Err(error) => return Err(error.into()),
-    };
-    let selected = node.filter(|node| fields.matches("", node.name()) && labels.matches(|key| node.label(key)));
-    let body = kubernetes_list("Node", selected.into_iter().map(json_of));
-    Ok(json(app, Some(&freshness), body.into_body()))
-}
-
-/// `/api/v1/nodes/{name}`.
-pub(crate) async fn get_node(State(app): Shared, Names(name): Names<String>) -> Result<Response, ApiError> {
-    let answer = app.node.get_node(&name);
-    one(&app, answer.map(|answer| (AnswerFreshness::of(&answer), json_of(answer.object))))
+/// `/api/v1/namespaces/{namespace}/pods/{name}/status`.
+async fn get_pod_status(
+    State(app): Shared,
+    Names((namespace, name)): Names<(String, String)>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    one(&app, Kind::Pod, &params, &headers, app.node.get_pod(&namespace, &name))
 }
 
 /// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
-pub(crate) async fn get_one(
+async fn get_one(
     State(app): Shared,
     Names((namespace, kind, name)): Names<(String, String, String)>,
     params: Params,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     if namespace.is_empty() || name.is_empty() {
         return Err(unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}/{name}")));
     }
-    if kind == "pods" {
-        let answer = app.node.get_pod(&namespace, &name);
-        return one(&app, answer.map(|answer| (AnswerFreshness::of(&answer), json_of(answer.object))));
+    if kind == Kind::Pod.resource() {
+        return one(&app, Kind::Pod, &params, &headers, app.node.get_pod(&namespace, &name));
     }
     let kind = ObjectKind::from_resource(&kind)
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
@@ -207,12 +284,21 @@ pub(crate) async fn get_one(
         Some(pod) => app.node.get_object_for((&namespace, pod), kind, &name, timeout).await,
         None => app.node.get_object(kind, &namespace, &name, timeout).await,
     };
-    one(&app, answer.map(|answer| (AnswerFreshness::of(&answer), json_of(answer.object))))
+    one(&app, kind.kind(), &params, &headers, answer)
 }
 
-fn one(app: &Arc<App>, answer: Result<(AnswerFreshness, bytes::Bytes), ReadError>) -> Result<Response, ApiError> {
-    let (freshness, body) = answer.map_err(ApiError::from)?;
-    Ok(json(app, Some(&freshness), Body::from(body)))
+fn one<T: AsRef<[u8]> + Send + Sync + 'static>(
+    app: &App,
+    kind: Kind,
+    params: &Params,
+    headers: &HeaderMap,
+    answer: Result<Answer<T>, ReadError>,
+) -> Result<Response, ApiError> {
+    let representation = Representation::of(headers, params)?;
+    let answer = answer?;
+    let freshness = AnswerFreshness::of(&answer);
+    let body = representation.one(app, kind, json_of(answer.object))?;
+    Ok(json(app, Some(&freshness), body.into_body()))
 }
 
 fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response {

@@ -3,9 +3,12 @@
 //!
 //! | path | answer |
 //! | --- | --- |
-//! | `/api/v1/{pods,secrets,configmaps,nodes}` | a list in all namespaces, as in the Kubernetes API |
-//! | `/api/v1/namespaces/NS/{pods,secrets,configmaps}[/NAME]` | a list, or one object |
+//! | `/api/v1/{pods,secrets,configmaps,nodes}` | a list or watch in all namespaces, as in the Kubernetes API |
+//! | `/api/v1/namespaces/NS/{pods,secrets,configmaps}[/NAME]` | a list or watch, or one object |
 //! | `/api/v1/nodes/NAME` | this node |
+//! | `/api`, `/apis`, `/api/v1`, `/apis/GROUP/v1` | discovery, plain and aggregated |
+//! | `/version`, `/openapi/v3`, `/openapi/v3/…` | those of the cluster |
+//! | `POST /apis/{authorization,authentication}.k8s.io/v1/selfsubject…` | reviews of the caller's own rights |
 //! | `/larder/v1/status`, with `?objects` | sources and their ages, counts, and what is degraded; with `?objects` each object |
 //! | `/larder/v1/objects/{secrets,configmaps}[/NS/NAME]` | metadata and freshness, without data |
 //! | `/larder/v1/pods` | every pod, as the runtime reports it |
@@ -14,7 +17,8 @@
 //! | `/livez`, `/readyz`, with `?verbose` | health; with `?verbose` each check |
 //! | `/metrics` | OpenMetrics or Prometheus text, as `Accept` asks |
 //!
-//! Lists take `labelSelector` and `fieldSelector` (`metadata.name`, `metadata.namespace`). Reads take `timeout` (default 10 s), after
+//! Lists and watches take the parameters of the Kubernetes API ([`ListOptions`](https://kubernetes.io/docs/reference/using-api/)),
+//! with the API server's label and field selectors. They come from a [journal](larder_resource::journal) of their kind. Reads take `timeout` (default 10 s), after
 //! which larder serves the object that it holds as stale. A read of a Secret or `ConfigMap` with `?pod=NAME` reads only what that pod of
 //! its namespace refers to, and keeps the pod's references until the answer.
 //!
@@ -32,7 +36,8 @@
 //!
 //! # Limits
 //!
-//! Objects are JSON only. The socket speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). The metrics' address
+//! Objects are JSON: as they are, in a `Table`, or their metadata alone (`PartialObjectMetadata`). Answers of 128 KiB and more are
+//! compressed (gzip) where the client accepts that. The socket speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). The metrics' address
 //! speaks HTTP/1.1 without TLS.
 //!
 //! # Cancel safety

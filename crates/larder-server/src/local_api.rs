@@ -39,13 +39,13 @@ pub(crate) async fn list_entries(
     let kind =
         ObjectKind::from_resource(&kind).ok_or_else(|| ApiError::UnknownPath(format!("/larder/v1/objects/{kind}")))?;
     params.only(&["namespace", "labelSelector", "fieldSelector", "timeout"])?;
-    let (labels, fields) = (params.label_selector()?, params.field_selector()?);
+    let (labels, fields) = (params.label_selector()?, params.field_selector(kind.kind())?);
     let namespace = params.text("namespace");
     let wanted = |key: &ObjectKey| {
-        namespace.is_none_or(|namespace| namespace == key.namespace()) && fields.matches(key.namespace(), key.name())
+        namespace.is_none_or(|namespace| namespace == key.namespace()) && fields.may_match(key.namespace(), key.name())
     };
     let mut list = app.node.list_objects(kind, wanted, read_timeout(&params)?).await?;
-    list.items.retain(|answer| labels.matches(|key| answer.object.label(key)));
+    list.items.retain(|answer| fields.matches(&answer.object) && labels.matches(|key| answer.object.label(key)));
     let freshness = AnswerFreshness::of_all(&list.items);
     let entry = |key: &ObjectKey, freshness| ObjectEntry {
         namespace: key.namespace().to_owned(),
@@ -61,8 +61,8 @@ pub(crate) async fn list_entries(
             ..entry(&answer.object.key(), Freshness::of_answer(&app.node, answer))
         })
         .collect();
-    // An object that is absent or not known has no labels to select it by.
-    if labels.is_empty() {
+    // An object that is absent has a name alone to select it by.
+    if labels.is_empty() && fields.is_of_name() {
         items.extend(list.absent.iter().map(|(key, freshness)| entry(key, absent(&app, freshness))));
     }
     items.extend(list.unknown.iter().map(|(key, error)| entry(key, Freshness::unknown(why(error)))));

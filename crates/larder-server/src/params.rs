@@ -1,9 +1,9 @@
 //! The checked parameters of a request: each error names the parameter, its value, and what the value should be.
 
 use crate::error::ApiError;
+use larder_resource::Kind;
 use larder_resource::selector::{FieldSelector, LabelSelector, SelectorError};
 use std::collections::HashMap;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// The parameters after the `?` of a request.
@@ -78,27 +78,14 @@ impl Params {
     }
 
     pub(crate) fn label_selector(&self) -> Result<LabelSelector, ApiError> {
-        self.selector("labelSelector")
+        let text = self.text("labelSelector").unwrap_or_default();
+        text.parse().map_err(|error: SelectorError| ApiError::bad_parameter("labelSelector", text, error.to_string()))
     }
 
-    /// The field selector for objects other than pods.
-    pub(crate) fn field_selector(&self) -> Result<FieldSelector, ApiError> {
-        let name = "fieldSelector";
-        let refused = |error: SelectorError| {
-            ApiError::bad_parameter(name, self.text(name).unwrap_or_default(), error.to_string())
-        };
-        self.selector::<FieldSelector>(name)?.for_objects().map_err(refused)
-    }
-
-    pub(crate) fn field_selector_of_pods(&self) -> Result<FieldSelector, ApiError> {
-        self.selector("fieldSelector")
-    }
-
-    fn selector<S: FromStr<Err = SelectorError> + Default>(&self, name: &'static str) -> Result<S, ApiError> {
-        self.text(name).map_or_else(
-            || Ok(S::default()),
-            |value| value.parse().map_err(|error: S::Err| ApiError::bad_parameter(name, value, error.to_string())),
-        )
+    pub(crate) fn field_selector(&self, kind: Kind) -> Result<FieldSelector, ApiError> {
+        let text = self.text("fieldSelector").unwrap_or_default();
+        FieldSelector::parse(text, kind)
+            .map_err(|error| ApiError::bad_parameter("fieldSelector", text, error.to_string()))
     }
 }
 

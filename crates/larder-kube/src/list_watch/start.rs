@@ -280,7 +280,7 @@ impl<S: Sink> ListWatch<S> {
             at.currency = Currency::Known;
         }
         at.version = version;
-        self.sink.replace(objects, read);
+        self.sink.replace(objects, &at.version, read);
     }
 }
 

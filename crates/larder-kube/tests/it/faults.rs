@@ -59,7 +59,7 @@ impl Follower {
                     known.there = There::Version(object.resource_version().to_owned());
                     known.fresh = true;
                 }
-                ReflectorEvent::Delete(_) => (known.there, known.fresh) = (There::Nothing, true),
+                ReflectorEvent::Delete(..) => (known.there, known.fresh) = (There::Nothing, true),
                 ReflectorEvent::Confirm(_) | ReflectorEvent::Bookmark { .. } => {
                     known.fresh = true;
                     known.confirms += 1;
@@ -448,7 +448,7 @@ async fn a_namespace_is_counted_asked_for_and_followed() {
         match event {
             ReflectorEvent::Replace(all, _) => *names = all.into_iter().map(|(name, _)| name).collect(),
             ReflectorEvent::Set(name, _) => drop(names.insert(name)),
-            ReflectorEvent::Delete(name) => drop(names.remove(&name)),
+            ReflectorEvent::Delete(name, _) => drop(names.remove(&name)),
             _ => {}
         }
     });

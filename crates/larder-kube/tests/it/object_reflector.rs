@@ -60,7 +60,7 @@ fn words(event: &Event) -> String {
             Some((_, object)) => format!("replace: {}", object.resource_version()),
         },
         Event::Set(_, object) => format!("set: {} of {}", object.resource_version(), object.uid()),
-        Event::Delete(_) => "delete".into(),
+        Event::Delete(..) => "delete".into(),
         Event::Replace(_, ReadKind::ApiServerCache) => "replace from the cache".into(),
         Event::Confirm(_) => "confirm".into(),
         Event::Bookmark { version } => format!("bookmark: {version}"),
@@ -765,7 +765,7 @@ async fn a_namespace_is_reflected_by_one_watch() {
         Event::Listing,
         Event::Replace(all, ReadKind::Consistent),
         Event::Set(set, _),
-        Event::Delete(deleted),
+        Event::Delete(deleted, _),
         Event::Bookmark { version },
     ] if all.iter().map(|(name, _)| name.as_str()).eq(["a", "b"]) && set == "a" && deleted == "b" && version == "13"));
     assert!(fake.paths()[0].starts_with("/api/v1/namespaces/web/secrets?watch=true&"), "{:?}", fake.paths());

@@ -72,7 +72,7 @@ impl Sources {
         let reader = manifests.reader();
         // There is no node without a cluster, and that is known.
         let (writer, node) = source::new(Source::Manifest, clock);
-        writer.replace([]);
+        writer.replace([], "");
         writer.watching();
         let objects =
             PerKind::from_fn(|kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::Manifests));

@@ -6,6 +6,7 @@ use crate::fetch_log::{FetchLog, SourceFetch, SourceReflectors};
 use futures_util::stream::{self, StreamExt as _};
 use larder_clock::Clock;
 use larder_objects::{FreshState, Kept, ObjectKey, ObjectState, ObjectStatus, Store as _, WatchStats};
+use larder_resource::journal::Journal;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +95,30 @@ where
     pub(crate) async fn stop_idle(&self, every: Duration, token: CancellationToken) {
         while token.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
             self.objects.store().stop_idle();
+        }
+    }
+
+    /// The journal of what clients see of these objects; the first call begins it, at a version above `base`.
+    pub(crate) fn journal(&self, base: u64) -> Journal {
+        self.view.journal(base)
+    }
+
+    /// Reads all objects again and again as long as somebody watches them by the Kubernetes API, until the token is cancelled:
+    /// a strategy that does not watch sees a change when the object is read. A read costs a request only where the strategy
+    /// says so.
+    pub(crate) async fn follow(&self, every: Duration, deadline: Duration, token: CancellationToken) {
+        while token.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
+            if self.view.begun().is_none_or(|journal| journal.followers() == 0) {
+                continue;
+            }
+            let reads = self.objects.store().snapshot().into_iter().map(|status| async move {
+                // The log has the result. These reads are larder's own, so the metrics do not count them.
+                let _ = self.read_inner(&status.key, self.clock.now(), deadline).await;
+            });
+            let all = stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>();
+            if token.run_until_cancelled(all).await.is_none() {
+                return;
+            }
         }
     }
 

@@ -73,7 +73,7 @@ impl Followed {
 #[tokio::test]
 async fn a_read_that_begins_when_a_pod_is_known_finds_its_references() {
     let all = follow(true);
-    all.writer.replace([]);
+    all.writer.replace([], "");
     for n in 0..300 {
         // More than the buffer of changes holds, without a moment for the registrar in between.
         all.writer.set(pod(&format!("p{n}"), 1, "Running", "db"));
@@ -81,7 +81,7 @@ async fn a_read_that_begins_when_a_pod_is_known_finds_its_references() {
     assert_eq!(all.references("db").await, 300);
     all.writer.set(pod("p0", 2, "Running", "tls"));
     assert_eq!((all.references("db").await, all.references("tls").await), (299, 1));
-    all.writer.remove("shop", "p0");
+    all.writer.remove(pod("p0", 1, "Running", "db"));
     assert_eq!(all.references("tls").await, 0);
 }
 
@@ -89,7 +89,7 @@ async fn a_read_that_begins_when_a_pod_is_known_finds_its_references() {
 async fn a_pod_that_has_ended_lets_go_of_its_objects_unless_it_is_to_keep_them() {
     for (release_ended, expected) in [(true, 0), (false, 1)] {
         let all = follow(release_ended);
-        all.writer.replace([pod("job", 1, "Running", "db")]);
+        all.writer.replace([pod("job", 1, "Running", "db")], "");
         assert_eq!(all.references("db").await, 1);
         for (version, phase) in [(2, "Succeeded"), (3, "Failed")] {
             all.writer.set(pod("job", version, phase, "db"));
@@ -101,9 +101,9 @@ async fn a_pod_that_has_ended_lets_go_of_its_objects_unless_it_is_to_keep_them()
 #[tokio::test]
 async fn a_full_list_unregisters_what_is_not_in_it() {
     let all = follow(true);
-    all.writer.replace([pod("a", 1, "Running", "db"), pod("b", 1, "Running", "db")]);
+    all.writer.replace([pod("a", 1, "Running", "db"), pod("b", 1, "Running", "db")], "");
     assert_eq!(all.references("db").await, 2);
-    all.writer.replace([pod("b", 1, "Running", "db")]);
+    all.writer.replace([pod("b", 1, "Running", "db")], "");
     assert_eq!(all.references("db").await, 1);
 }
 
@@ -112,11 +112,11 @@ async fn a_pod_that_cannot_be_read_is_told_and_harms_only_itself() {
     let all = follow(true);
     let json =
         br#"{"metadata":{"namespace":"shop","name":"odd","uid":"u","resourceVersion":"1"},"spec":{"containers":7}}"#;
-    all.writer.replace([Arc::new(Pod::from_json(json).unwrap()), pod("fine", 1, "Running", "db")]);
+    all.writer.replace([Arc::new(Pod::from_json(json).unwrap()), pod("fine", 1, "Running", "db")], "");
     assert_eq!(all.references("db").await, 1);
     let told = all.registrar.unreadable();
     assert!(told.len() == 1 && told[0].starts_with("pod shop/odd: "), "{told:?}");
-    all.writer.remove("shop", "odd");
+    all.writer.remove(pod("odd", 1, "Running", "db"));
     all.registrar.caught_up().await;
     assert!(all.registrar.unreadable().is_empty());
 }

@@ -71,7 +71,8 @@ where
                     after.objects.extend(shard.set(scope, &name, Some(object), moment));
                     only = Some(name);
                 }
-                ReflectorEvent::Delete(name) => {
+                ReflectorEvent::Delete(name, last) => {
+                    after.objects.extend(last);
                     link.recover(after);
                     after.objects.extend(shard.set(scope, &name, None, moment));
                     only = Some(name);

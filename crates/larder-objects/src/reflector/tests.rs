@@ -48,7 +48,7 @@ fn what_is_told_of_objects_is_printed_with_their_names_alone() {
     sink.listing();
     sink.replace(vec![("a".to_owned(), Arc::new(Secret)), ("b".to_owned(), Arc::new(Secret))], ReadKind::Consistent);
     sink.set("a", Arc::new(Secret));
-    sink.delete("a");
+    sink.delete("a", None);
     sink.confirm();
     sink.confirm_as_of(Duration::from_secs(2));
     sink.bookmark("7");

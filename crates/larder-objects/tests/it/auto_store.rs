@@ -358,7 +358,7 @@ fn rule_3_a_namespace_of_which_most_is_referenced_is_watched_as_a_whole() {
     assert_eq!((stats.watching, stats.watching_namespaces, stats.in_namespaces), (0, 1, 3));
     let sink = world.source.namespaces()[0].sink.clone();
     sink.set("c", doc(4));
-    sink.delete("a");
+    sink.delete("a", None);
     sink.set("other", doc(5));
     assert_eq!((world.get("a").fresh(), world.get("c").fresh()), (0, 4));
     // Every event shows that it is alive; then a bookmark does.
@@ -497,7 +497,7 @@ fn rule_3_what_a_namespaces_ended_reflector_says_counts_no_more() {
     runs.replace(vec![("a".to_owned(), doc(5)), ("b".to_owned(), doc(6))], ReadKind::Consistent);
     assert_eq!(world.run()[&reader].fresh(), 5);
     ended.set("a", doc(91));
-    ended.delete("b");
+    ended.delete("b", None);
     ended.failed(Arc::new(UNAVAILABLE));
     assert_eq!((world.get("a").fresh(), world.get("b").fresh()), (5, 6));
 }

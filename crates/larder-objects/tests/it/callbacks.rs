@@ -311,7 +311,7 @@ fn event(source: &Source, random: &mut Random, name: &str) {
                 ReadKind::Consistent,
             ),
             2 => sink.set(name, source.thing()),
-            3 => sink.delete(name),
+            3 => sink.delete(name, None),
             4 => sink.failed(Arc::new(source.failure(false))),
             _ => sink.confirm(),
         }

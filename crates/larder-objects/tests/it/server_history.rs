@@ -287,7 +287,7 @@ impl Cluster {
             match &entry.doc {
                 _ if !sink.is_of(name) => {}
                 Some(doc) => sink.sink.set(name, Arc::clone(doc)),
-                None => sink.sink.delete(name),
+                None => sink.sink.delete(name, None),
             }
         }
     }

@@ -113,7 +113,7 @@ impl ObjectSink {
     }
 
     pub(crate) fn delete(&self) {
-        self.sink.delete(&self.name);
+        self.sink.delete(&self.name, None);
     }
 }
 

@@ -228,7 +228,7 @@ impl<S: Stressed> Round<'_, S> {
                     let served = all.entry(name.to_owned()).or_default();
                     served.state = exists.then_some(state);
                     if let Some(sink) = &served.sink {
-                        if exists { sink.set(name, doc(state)) } else { sink.delete(name) }
+                        if exists { sink.set(name, doc(state)) } else { sink.delete(name, None) }
                     }
                     drop(all);
                     if !S::WATCHES && referenced {

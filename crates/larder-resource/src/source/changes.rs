@@ -64,7 +64,7 @@ impl<T: SourceObject> Changes<T> {
     /// use larder_resource::{Change, Pod, source};
     /// let (writer, reader) = source::new::<Pod>(larder_objects::Source::Watch, VirtualClock::default());
     /// let mut changes = reader.changes();
-    /// writer.replace([]);
+    /// writer.replace([], "");
     /// assert!(matches!(changes.next().await, Some(Change::Resync(all)) if all.is_empty()));
     /// let pod = Pod::from_json(br#"{"metadata":{"namespace":"web","name":"p"}}"#)?;
     /// writer.set(pod.into());

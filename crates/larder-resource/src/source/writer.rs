@@ -3,7 +3,7 @@
 use super::{Change, Fault, Shared, SourceObject, SourceStatus, State, Synced};
 use crate::kind::Kind;
 use larder_clock::{Clock, Timestamp};
-use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason};
+use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason, resource_version_order};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
@@ -29,12 +29,13 @@ impl<T: SourceObject> SourceWriter<T> {
         Self { shared, changes, synced, clock }
     }
 
-    /// A complete list has arrived: what is not in it is gone, and the source has synced.
+    /// A complete list has arrived: what is not in it is gone, and the source has synced. `version` is that of the list, empty
+    /// for none.
     ///
     /// Versions that are held already are not told to the followers again.
-    pub fn replace(&self, all: impl IntoIterator<Item = Arc<T>>) {
+    pub fn replace(&self, all: impl IntoIterator<Item = Arc<T>>, version: &str) {
         let mut state = self.shared.state.write();
-        self.put_all(&mut state, all);
+        self.put_all(&mut state, all, version);
         let now = self.clock.now();
         state.status.synced = true;
         self.heard(&mut state.status, now);
@@ -44,9 +45,9 @@ impl<T: SourceObject> SourceWriter<T> {
 
     /// A complete list has arrived that may be old: what is in it is served as stale, and a source that has not synced still
     /// has not. The next [`confirm`](Self::confirm) ends both.
-    pub fn replace_unconfirmed(&self, all: impl IntoIterator<Item = Arc<T>>) {
+    pub fn replace_unconfirmed(&self, all: impl IntoIterator<Item = Arc<T>>, version: &str) {
         let mut state = self.shared.state.write();
-        self.put_all(&mut state, all);
+        self.put_all(&mut state, all, version);
         let now = self.clock.now();
         state.status.last_contact.get_or_insert(now);
         disconnect(&mut state.status, now);
@@ -57,14 +58,34 @@ impl<T: SourceObject> SourceWriter<T> {
     pub fn set(&self, object: Arc<T>) {
         let mut state = self.shared.state.write();
         self.changed(&mut state.status);
-        self.put(&mut state, object.object().key(), object);
+        state.reached(object.object().resource_version());
+        self.put(&mut state, object.object().key(), Arc::clone(&object));
+        if let Some(journal) = &state.journal {
+            journal.set(object);
+        }
     }
 
-    /// An object is gone. Without effect where it is not held.
-    pub fn remove(&self, namespace: &str, name: &str) {
+    /// An object is gone. `last` is its last state, with the version at which it went. Without effect where it is not held.
+    pub fn remove(&self, last: Arc<T>) {
+        let key = last.object().key();
         let mut state = self.shared.state.write();
         self.changed(&mut state.status);
-        self.take_out(&mut state, &ObjectKey::new(namespace, name));
+        state.reached(last.object().resource_version());
+        self.take_out(&mut state, &key);
+        if let Some(journal) = &state.journal {
+            journal.remove(&key, Some(last));
+        }
+    }
+
+    /// A bookmark: the source has told all changes up to this version, and what it holds is current.
+    pub fn bookmark(&self, version: &str) {
+        let mut state = self.shared.state.write();
+        state.reached(version);
+        if let Some(journal) = &state.journal {
+            journal.progress(state.version);
+        }
+        drop(state);
+        self.confirm(Duration::ZERO);
     }
 
     /// The source has shown, so long ago, that what it holds is current; after a complete list, that the source has synced.
@@ -116,7 +137,7 @@ impl<T: SourceObject> SourceWriter<T> {
         }
     }
 
-    fn put_all(&self, state: &mut State<T>, all: impl IntoIterator<Item = Arc<T>>) {
+    fn put_all(&self, state: &mut State<T>, all: impl IntoIterator<Item = Arc<T>>, version: &str) {
         let all: BTreeMap<_, _> = all.into_iter().map(|object| (object.object().key(), object)).collect();
         let gone: Vec<_> = state.objects.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
         for key in gone {
@@ -126,6 +147,11 @@ impl<T: SourceObject> SourceWriter<T> {
             self.put(state, key, object);
         }
         state.status.lists += 1;
+        // A lower one is that of a restored etcd.
+        state.version = resource_version_order(version);
+        if let Some(journal) = &state.journal {
+            journal.replace(state.resources(), state.version);
+        }
     }
 
     fn put(&self, state: &mut State<T>, key: ObjectKey, object: Arc<T>) {
@@ -162,6 +188,12 @@ impl<T: SourceObject> SourceWriter<T> {
             self.shared.ttl.set_annotation(None);
         }
         let _ = self.changes.send(Change::Removed(old));
+    }
+}
+
+impl<T> State<T> {
+    fn reached(&mut self, version: &str) {
+        self.version = self.version.max(resource_version_order(version));
     }
 }
 

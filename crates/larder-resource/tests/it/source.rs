@@ -38,7 +38,7 @@ async fn told(changes: &mut Changes<Pod>) -> String {
 async fn a_follower_hears_all_then_each_change() {
     let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let mut changes = reader.changes();
-    writer.replace([made("a", "a1", "1")]);
+    writer.replace([made("a", "a1", "1")], "");
     assert_eq!(told(&mut changes).await, "all a1@1");
     writer.set(made("b", "b1", "2"));
     writer.set(made("a", "a1", "3"));
@@ -46,9 +46,9 @@ async fn a_follower_hears_all_then_each_change() {
     writer.set(made("a", "a1", "3"));
     // The same name under another UID is another object.
     writer.set(made("a", "a2", "4"));
-    writer.remove("web", "b");
-    writer.remove("web", "nobody");
-    writer.replace([made("c", "c1", "5")]);
+    writer.remove(made("b", "b", "9"));
+    writer.remove(made("nobody", "nobody", "9"));
+    writer.replace([made("c", "c1", "5")], "");
     for expected in ["new b1@2", "changed a1@1 to a1@3", "gone a1@3", "new a2@4", "gone b1@2", "gone a2@4", "new c1@5"]
     {
         assert_eq!(told(&mut changes).await, expected);
@@ -63,7 +63,7 @@ async fn a_follower_hears_all_then_each_change() {
 async fn a_slow_follower_gets_the_whole_map_again() {
     let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let (mut slow, mut quick) = (reader.changes(), reader.changes());
-    writer.replace([]);
+    writer.replace([], "");
     assert_eq!(told(&mut slow).await, "all ");
     assert_eq!(told(&mut quick).await, "all ");
     for version in 0..=CHANGES {
@@ -71,7 +71,7 @@ async fn a_slow_follower_gets_the_whole_map_again() {
         assert!(told(&mut quick).await.contains(&format!("a1@{}", version + 1)));
     }
     assert_eq!(told(&mut slow).await, format!("all a1@{}", CHANGES + 1));
-    writer.remove("web", "a");
+    writer.remove(made("a", "a", "9"));
     assert!(told(&mut slow).await.starts_with("gone"));
     assert_eq!((slow.gaps(), quick.gaps()), (1, 0));
 }
@@ -81,7 +81,7 @@ async fn nothing_is_told_before_the_first_list() {
     let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
     let mut changes = reader.changes();
     assert!(tokio::time::timeout(Duration::from_secs(1), changes.next()).await.is_err());
-    writer.replace([]);
+    writer.replace([], "");
     assert_eq!(told(&mut changes).await, "all ");
 }
 
@@ -111,9 +111,9 @@ fn the_runtime_uid_leads_to_the_pod_that_has_it_now() {
     writer.set(mirror("a", "u1"));
     // A mirror pod made again under another name: the new one comes before the old one goes.
     writer.set(mirror("b", "u2"));
-    writer.remove("web", "a");
+    writer.remove(made("a", "a", "9"));
     assert_eq!(reader.get_by_runtime_uid("static").unwrap().name(), "b");
-    writer.remove("web", "b");
+    writer.remove(made("b", "b", "9"));
     assert!(reader.get_by_runtime_uid("static").is_none());
 }
 
@@ -121,7 +121,7 @@ fn the_runtime_uid_leads_to_the_pod_that_has_it_now() {
 fn times_are_those_of_the_clock() {
     let clock = VirtualClock::new(Timestamp::from_nanos(5));
     let (writer, reader) = source::new::<Pod>(Source::Watch, clock.clone());
-    writer.replace([]);
+    writer.replace([], "");
     clock.set(Timestamp::from_nanos(9));
     writer.confirm(Duration::ZERO);
     let freshness = reader.freshness().unwrap();

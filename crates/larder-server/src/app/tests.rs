@@ -27,7 +27,8 @@ struct Bench {
 fn bench() -> &'static Bench {
     static BENCH: OnceLock<Bench> = OnceLock::new();
     BENCH.get_or_init(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        // In paused time: a request may wait some seconds for a version that never comes.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: i}]}}";
         std::fs::write(folder.path().join("pod.yaml"), pod).unwrap();
@@ -46,7 +47,16 @@ fn bench() -> &'static Bench {
 
 /// The code of the answer, and the `Status` of an answer that is none of 2xx.
 fn answer(router: &Router, method: &str, target: &str, caller: Option<Caller>) -> (StatusCode, Option<Status>) {
-    let mut request = http::Request::builder().method(method).uri(target).body(Body::empty()).unwrap();
+    let request = http::Request::builder().method(method).uri(target).body(Body::empty()).unwrap();
+    answer_to(router, request, caller)
+}
+
+fn answer_to(
+    router: &Router,
+    mut request: http::Request<Body>,
+    caller: Option<Caller>,
+) -> (StatusCode, Option<Status>) {
+    let (method, target) = (request.method().clone(), request.uri().clone());
     if let Some(caller) = caller {
         request.extensions_mut().insert(caller);
     }
@@ -61,7 +71,7 @@ fn answer(router: &Router, method: &str, target: &str, caller: Option<Caller>) -
         }
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json", "{method} {target}");
         let body = response.into_body().collect().await.unwrap().to_bytes();
-        if method == "HEAD" {
+        if method == Method::HEAD {
             return (code, None);
         }
         assert_eq!(serde_json::from_slice::<serde_json::Value>(&body).unwrap()["kind"], "Status", "{method} {target}");
@@ -79,7 +89,16 @@ const FOREIGN: Caller = Caller::Process { uid: 4711, may_read: false };
 fn part() -> impl Strategy<Value = String> {
     let known = [
         "api",
+        "apis",
         "v1",
+        "version",
+        "openapi",
+        "v3",
+        "authorization.k8s.io",
+        "authentication.k8s.io",
+        "selfsubjectaccessreviews",
+        "selfsubjectrulesreviews",
+        "selfsubjectreviews",
         "namespaces",
         "default",
         "secrets",
@@ -106,6 +125,15 @@ fn part() -> impl Strategy<Value = String> {
         "true",
         "10ms",
         "a=b",
+        "0",
+        "1",
+        "18446744073709551615",
+        "NotOlderThan",
+        "Exact",
+        "Object",
+        "None",
+        "metadata.name%3Dweb",
+        "status.phase!%3DRunning",
     ];
     prop_oneof![
         4 => select(known.to_vec()).prop_map(str::to_owned),
@@ -123,6 +151,14 @@ fn target() -> impl Strategy<Value = String> {
         "fieldSelector",
         "pod",
         "watch",
+        "resourceVersion",
+        "resourceVersionMatch",
+        "sendInitialEvents",
+        "allowWatchBookmarks",
+        "timeoutSeconds",
+        "limit",
+        "continue",
+        "includeObject",
         "tail",
         "sync",
         "objects",
@@ -131,7 +167,7 @@ fn target() -> impl Strategy<Value = String> {
         "verbose",
     ];
     let parameter = (prop_oneof![select(known.to_vec()).prop_map(str::to_owned), part()], part());
-    (vec(part(), 0..7), vec(parameter, 0..3)).prop_map(|(parts, parameters)| {
+    (vec(part(), 0..7), vec(parameter, 0..5)).prop_map(|(parts, parameters)| {
         let query: Vec<_> = parameters.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("/{}?{}", parts.join("/"), query.join("&"))
     })
@@ -156,7 +192,9 @@ proptest! {
         };
         let expected: &[u16] = match (router, method) {
             ("foreign" | "nobody", _) => &[403],
-            (_, "GET" | "HEAD") => &[200, 400, 403, 404, 405, 501],
+            (_, "GET" | "HEAD") => &[200, 400, 403, 404, 405, 410, 422, 501, 504],
+            // A review without a body.
+            (_, "POST") => &[400, 405],
             _ => &[405],
         };
         prop_assert!(expected.contains(&code.as_u16()), "{method} {target} for {router}: {code}");
@@ -165,6 +203,107 @@ proptest! {
             let is_told = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
             prop_assert!(is_told(&status.message) && is_told(&status.reason), "{:?}", status);
         }
+    }
+}
+
+/// A media range, or a part of one.
+fn media_range() -> impl Strategy<Value = String> {
+    let known = [
+        "application/json",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io;q=0.5",
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        "application/vnd.kubernetes.protobuf",
+        "*/*",
+        "application/*;q=0",
+        ";q=",
+        "as=Table",
+        ",",
+    ];
+    prop_oneof![3 => select(known.to_vec()).prop_map(str::to_owned), 1 => "[ -~]{0,16}"]
+}
+
+/// A list or watch with parameters and an `Accept` header of any kind.
+fn read_of_a_kind() -> impl Strategy<Value = (String, String)> {
+    let paths = [
+        "/api",
+        "/apis",
+        "/api/v1",
+        "/api/v1/pods",
+        "/api/v1/nodes",
+        "/api/v1/secrets",
+        "/api/v1/namespaces/default/configmaps",
+        "/api/v1/namespaces/default/pods/web",
+        "/apis/authorization.k8s.io/v1",
+        "/openapi/v3",
+        "/version",
+    ];
+    let names = [
+        "watch",
+        "resourceVersion",
+        "resourceVersionMatch",
+        "sendInitialEvents",
+        "allowWatchBookmarks",
+        "timeoutSeconds",
+        "limit",
+        "continue",
+        "includeObject",
+        "labelSelector",
+        "fieldSelector",
+    ];
+    let values = [
+        "",
+        "0",
+        "1",
+        "7",
+        "true",
+        "false",
+        "NotOlderThan",
+        "Exact",
+        "Object",
+        "None",
+        "Metadata",
+        "a%3Db",
+        "!a",
+        "a%20in%20(b,c)",
+        "metadata.name%3Dweb",
+        "status.phase%3DRunning",
+        "18446744073709551615",
+        "-1",
+    ];
+    let value = prop_oneof![4 => select(values.to_vec()).prop_map(str::to_owned), 1 => part()];
+    let parameter = (select(names.to_vec()), value).prop_map(|(name, value)| format!("{name}={value}"));
+    let accept = vec(media_range(), 0..4).prop_map(|ranges| ranges.join(","));
+    (select(paths.to_vec()), vec(parameter, 0..6), accept)
+        .prop_map(|(path, parameters, accept)| (format!("{path}?{}", parameters.join("&")), accept))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
+
+    #[test]
+    fn lists_and_watches_answer_any_parameters_and_any_accept_header((target, accept) in read_of_a_kind()) {
+        prop_assume!(target.parse::<http::Uri>().is_ok());
+        let request = http::Request::builder().uri(&target).header(header::ACCEPT, &accept).body(Body::empty());
+        prop_assume!(request.is_ok());
+        let (code, _) = answer_to(&bench().local, request.unwrap(), Some(ROOT));
+        // 501: this node has no API server whose version and schemas there are.
+        prop_assert!([200, 400, 406, 410, 422, 501, 504].contains(&code.as_u16()), "{target} {accept}: {code}");
+    }
+
+    #[test]
+    fn a_review_of_any_bytes_is_answered(
+        name in select(vec!["authorization.k8s.io/v1/selfsubjectaccessreviews", "authorization.k8s.io/v1/selfsubjectrulesreviews",
+            "authentication.k8s.io/v1/selfsubjectreviews"]),
+        media_type in select(vec!["application/json", "application/vnd.kubernetes.protobuf", "application/json; charset=utf-8", "text/plain"]),
+        begins in select(vec!["", "k8s\0", "{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":\"authorization.k8s.io/v1\",\"spec\":"]),
+        rest in vec(any::<u8>(), 0..64),
+    ) {
+        let body = [begins.as_bytes(), &rest].concat();
+        let request = http::Request::post(format!("/apis/{name}")).header(header::CONTENT_TYPE, media_type).body(Body::from(body));
+        let (code, _) = answer_to(&bench().local, request.unwrap(), Some(ROOT));
+        prop_assert!([201, 400, 415].contains(&code.as_u16()), "{code}");
     }
 }
 

@@ -50,7 +50,7 @@ async fn a_wrong_parameter_is_named() {
         (format!("{secret}?timeout=0s"), "timeout"),
         (format!("{secret}?timeout=2h"), "timeout"),
         ("/api/v1/secrets?labelSelector=a%20b".to_owned(), "labelSelector"),
-        ("/api/v1/pods?fieldSelector=status.phase%3Dx".to_owned(), "fieldSelector"),
+        ("/api/v1/pods?fieldSelector=status.hostIP%3Dx".to_owned(), "fieldSelector"),
         ("/api/v1/secrets?fieldSelector=spec.nodeName%3Dx".to_owned(), "fieldSelector"),
         ("/larder/v1/pods/u/status?newerThan=yesterday".to_owned(), "newerThan"),
         ("/larder/v1/pods/u/status?newerThan=2026-01-01T00:00:00Z&timeout=1d".to_owned(), "timeout"),
@@ -86,7 +86,10 @@ async fn absent_refused_unserved_and_unknown_are_different_answers() {
         ("/api/v1/namespaces//secrets", 404, "NotFound"),
         ("/api/v1/namespaces//secrets/db", 404, "NotFound"),
         ("/api/v1/namespaces/default/secrets/", 404, "NotFound"),
-        ("/api/v1/pods?watch=true", 405, "MethodNotAllowed"),
+        ("/api/v1/pods?watch=true&resourceVersionMatch=NotOlderThan", 422, "Invalid"),
+        ("/api/v1/pods?watch=true&resourceVersion=1", 410, "Expired"),
+        ("/api/v1/pods?resourceVersion=99999999999999999", 504, "Timeout"),
+        ("/version", 501, "NotImplemented"),
     ] {
         let answer = daemon.get(path).await;
         assert_eq!((answer.code, &answer.json()["reason"]), (code, &json!(reason)), "{path}: {answer:?}");

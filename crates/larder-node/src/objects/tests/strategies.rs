@@ -52,7 +52,7 @@ async fn an_absence_is_the_watchs_word_and_flips_at_once() {
     }
     server.watch("db").set("db", db(1));
     assert_eq!(version(&cache.read("shop", "db", DEADLINE).await.unwrap()), "1");
-    server.watch("db").delete("db");
+    server.watch("db").delete("db", None);
     assert!(cache.read("shop", "db", DEADLINE).await.unwrap_err().is_not_found());
     assert_eq!(server.fetches(), 0);
 }

@@ -1,0 +1,239 @@
+//! The representations of objects, lists and events, and which one a client gets: JSON of the objects, a `Table`, or the
+//! metadata alone (`PartialObjectMetadata`).
+
+use crate::app::App;
+use crate::body::{ChunkedBody, kubernetes_list};
+use crate::error::ApiError;
+use crate::params::Params;
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use larder_resource::journal::Resource;
+use larder_resource::representation::{IncludeObject, Table, partial_metadata, partial_metadata_list};
+use larder_resource::{Kind, json_of_resource};
+use std::sync::Arc;
+
+/// What larder offers.
+const OFFERS: &str = "application/json, alone or as Table or PartialObjectMetadata of meta.k8s.io/v1";
+
+/// How an answer represents objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Representation {
+    /// As they are.
+    Object,
+    /// In a table.
+    Table(IncludeObject),
+    /// Their metadata alone.
+    Metadata,
+}
+
+impl Representation {
+    /// What the client accepts first of what there is.
+    ///
+    /// # Errors
+    ///
+    /// 406 if it accepts nothing of that, 400 for an `includeObject` that is unknown.
+    pub(crate) fn of(headers: &HeaderMap, params: &Params) -> Result<Self, ApiError> {
+        let accepted: Vec<&str> =
+            headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+        let accepted = accepted.join(",");
+        let mut ranges: Vec<_> = accepted.split(',').map(str::trim).filter(|range| !range.is_empty()).collect();
+        if ranges.is_empty() {
+            ranges.push("application/json");
+        }
+        // Stable: of equal weight, the first is preferred.
+        ranges.sort_by_key(|range| std::cmp::Reverse(weight(range)));
+        let found = ranges.iter().filter(|range| weight(range) > 0).find_map(|range| offered(range));
+        match found {
+            Some(Self::Table(_)) => {
+                let word = params.text("includeObject").unwrap_or_default();
+                let include = word.parse::<IncludeObject>();
+                let include =
+                    include.map_err(|error| ApiError::bad_parameter("includeObject", word, error.to_string()))?;
+                Ok(Self::Table(include))
+            }
+            Some(other) => Ok(other),
+            None => Err(ApiError::NotAcceptable { accepts: accepted.chars().take(200).collect(), offers: OFFERS }),
+        }
+    }
+
+    /// A list of that version.
+    pub(crate) fn list(
+        self,
+        app: &App,
+        kind: Kind,
+        version: u64,
+        items: Vec<Arc<Resource>>,
+    ) -> Result<ChunkedBody, ApiError> {
+        let items = items.into_iter().map(json_of_resource);
+        match self {
+            Self::Object => Ok(kubernetes_list(kind.as_str(), version, items)),
+            Self::Table(include) => {
+                let table = Table { kind: kind.into(), include, with_columns: true };
+                Ok(body(table.list(&version.to_string(), items, now(app)).map_err(|error| unwritable(&error))?))
+            }
+            Self::Metadata => {
+                let list = partial_metadata_list(kind.into(), &version.to_string(), items);
+                Ok(body(vec![list.map_err(|error| unwritable(&error))?]))
+            }
+        }
+    }
+
+    /// One object.
+    pub(crate) fn one(self, app: &App, kind: Kind, json: Bytes) -> Result<ChunkedBody, ApiError> {
+        match self {
+            Self::Object => {
+                let mut whole = ChunkedBody::default();
+                whole.push(json);
+                Ok(whole)
+            }
+            Self::Table(_) | Self::Metadata => {
+                Ok(body(self.parts(app, kind, &json, true).map_err(|error| unwritable(&error))?))
+            }
+        }
+    }
+
+    /// The parts of one object, in an event of a watch. In a watch of tables, the first event alone defines the columns.
+    pub(crate) fn parts(
+        self,
+        app: &App,
+        kind: Kind,
+        json: &Bytes,
+        with_columns: bool,
+    ) -> Result<Vec<Bytes>, larder_resource::DecodeError> {
+        match self {
+            Self::Object => Ok(vec![json.clone()]),
+            Self::Table(include) => Table { kind: kind.into(), include, with_columns }.object(json, now(app)),
+            Self::Metadata => Ok(vec![partial_metadata(kind.into(), json)?]),
+        }
+    }
+
+    /// The parts of a bookmark.
+    pub(crate) fn bookmark(
+        self,
+        kind: Kind,
+        json: &Bytes,
+        with_columns: bool,
+    ) -> Result<Vec<Bytes>, larder_resource::DecodeError> {
+        match self {
+            Self::Object => Ok(vec![json.clone()]),
+            Self::Table(include) => Table { kind: kind.into(), include, with_columns }.bookmark(json),
+            Self::Metadata => Ok(vec![partial_metadata(kind.into(), json)?]),
+        }
+    }
+
+    /// Where all watches share the encoding of an event; `None` for the bytes of the object, which are shared anyway.
+    pub(crate) const fn shared_encoding(self) -> Option<usize> {
+        match self {
+            Self::Object => None,
+            Self::Metadata => Some(0),
+            Self::Table(IncludeObject::None) => Some(1),
+            Self::Table(IncludeObject::Metadata) => Some(2),
+            Self::Table(IncludeObject::Object) => Some(3),
+        }
+    }
+}
+
+fn body(parts: Vec<Bytes>) -> ChunkedBody {
+    let mut whole = ChunkedBody::default();
+    for part in parts {
+        whole.push(part);
+    }
+    whole.push(Bytes::from_static(b"\n"));
+    whole
+}
+
+fn now(app: &App) -> jiff::Timestamp {
+    app.node.wall_time(app.node.now()).unwrap_or_default()
+}
+
+fn unwritable(error: &larder_resource::DecodeError) -> ApiError {
+    ApiError::Unwritable(error.to_string())
+}
+
+/// The weight of a media range in thousandths.
+fn weight(range: &str) -> u16 {
+    let given = range.split(';').skip(1).find_map(|part| part.trim().strip_prefix("q="));
+    let weight = given.map_or(Some(1.0), |text| text.trim().parse::<f32>().ok()).unwrap_or(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
+    let thousandths = (weight.clamp(0.0, 1.0) * 1000.0) as u16;
+    thousandths
+}
+
+/// The representation of a media range, if larder has it.
+fn offered(range: &str) -> Option<Representation> {
+    let mut parts = range.split(';').map(str::trim);
+    let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
+    if !matches!(media_type.as_str(), "application/json" | "application/*" | "*/*") {
+        return None;
+    }
+    let (mut form, mut group, mut version) = (None, None, None);
+    for part in parts {
+        match part.split_once('=') {
+            Some(("as", value)) => form = Some(value),
+            Some(("g", value)) => group = Some(value),
+            Some(("v", value)) => version = Some(value),
+            _ => {}
+        }
+    }
+    match (form, group, version) {
+        (None, ..) => Some(Representation::Object),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Representation::Table(IncludeObject::default())),
+        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
+            Some(Representation::Metadata)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use larder_resource::journal::ENCODINGS;
+    use std::collections::HashMap;
+
+    fn of(accept: &str) -> Option<Representation> {
+        let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_str(accept).unwrap())]);
+        Representation::of(&headers, &Params::new(HashMap::new())).ok()
+    }
+
+    #[test]
+    fn a_client_gets_what_it_accepts_first_of_what_there_is() {
+        let table = Representation::Table(IncludeObject::Metadata);
+        for (accept, expected) in [
+            ("", Some(Representation::Object)),
+            ("*/*", Some(Representation::Object)),
+            ("application/json", Some(Representation::Object)),
+            (
+                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Some(table),
+            ),
+            ("application/json;as=Table;v=v1beta1;g=meta.k8s.io", None),
+            ("application/vnd.kubernetes.protobuf, application/json", Some(Representation::Object)),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("application/yaml", None),
+            ("text/html, */*;q=0.1", Some(Representation::Object)),
+            ("application/json;q=0", None),
+            (
+                "application/json;q=0.2, application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;q=0.9",
+                Some(Representation::Metadata),
+            ),
+            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Representation::Metadata)),
+            ("application/json;as=Widget;g=meta.k8s.io;v=v1", None),
+            ("application/json;q=many", None),
+            (";;;,,,", None),
+        ] {
+            assert_eq!(of(accept), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn each_representation_has_a_place_of_its_own_for_its_encoding() {
+        let all = [IncludeObject::None, IncludeObject::Metadata, IncludeObject::Object].map(Representation::Table);
+        let mut places: Vec<_> =
+            all.into_iter().chain([Representation::Metadata]).map(Representation::shared_encoding).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places, (0..ENCODINGS).map(Some).collect::<Vec<_>>());
+    }
+}

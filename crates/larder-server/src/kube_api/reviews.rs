@@ -1,0 +1,145 @@
+//! The reviews with which clients ask for their own rights: `SelfSubjectAccessReview`, `SelfSubjectRulesReview` and
+//! `SelfSubjectReview`.
+//!
+//! Whoever may read from larder may read all that it serves, so the answers depend on the verb and the kind alone.
+
+use super::discovery::has_status;
+use crate::caller::Caller;
+use crate::error::ApiError;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use larder_resource::Kind;
+use serde_json::{Value, json};
+
+mod protobuf;
+
+/// The largest review.
+const LARGEST: usize = 64 << 10;
+
+const READS: [&str; 3] = ["get", "list", "watch"];
+
+/// The JSON of a review, which must be of that kind.
+async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Caller, Value), ApiError> {
+    let caller = request.extensions().get().copied().unwrap_or(Caller::Anonymous);
+    let media_type =
+        request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let is_protobuf = match media_type.split(';').next().unwrap_or_default().trim() {
+        "" | "application/json" => false,
+        "application/vnd.kubernetes.protobuf" => true,
+        other => return Err(ApiError::UnsupportedMediaType(other.chars().take(200).collect())),
+    };
+    let body = Limited::new(request.into_body(), LARGEST).collect().await;
+    let body: Bytes = body
+        .map_err(|error| ApiError::BadBody(format!("cannot be read, or is larger than {LARGEST} bytes: {error}")))?
+        .to_bytes();
+    let review = if is_protobuf {
+        protobuf::to_json(&body).map_err(ApiError::BadBody)?
+    } else {
+        let bad = |error| ApiError::BadBody(format!("is not the JSON of a {kind}: {error}"));
+        serde_json::from_slice::<Value>(&body).map_err(bad)?
+    };
+    let is = |field: &str, expected: &str| review.get(field).and_then(Value::as_str) == Some(expected);
+    if !is("kind", kind) || !is("apiVersion", &format!("{group}/v1")) {
+        return Err(ApiError::BadBody(format!("is not a {kind} of {group}/v1")));
+    }
+    Ok((caller, review))
+}
+
+fn created(mut review: Value, status: Value) -> Response {
+    if let Some(fields) = review.as_object_mut() {
+        fields.entry("metadata").or_insert_with(|| json!({}));
+        fields.insert("status".to_owned(), status);
+    }
+    (StatusCode::CREATED, Json(review)).into_response()
+}
+
+/// Whether what a review asks for is served, and why it is not.
+fn is_served(spec: &Value) -> Result<(), String> {
+    let text = |section: &str, field: &str| {
+        spec.get(section).and_then(|section| section.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    if spec.get("nonResourceAttributes").is_some_and(Value::is_object) {
+        let verb = text("nonResourceAttributes", "verb");
+        return if matches!(verb.as_str(), "get" | "head") { Ok(()) } else { Err("larder only reads".to_owned()) };
+    }
+    let [group, resource, subresource, verb] =
+        ["group", "resource", "subresource", "verb"].map(|field| text("resourceAttributes", field));
+    if !READS.contains(&verb.as_str()) {
+        return Err(format!("larder serves get, list and watch, not \"{verb}\": ask the API server"));
+    }
+    let kind = Kind::ALL.into_iter().find(|kind| kind.resource() == resource).filter(|_| group.is_empty());
+    match kind {
+        None => Err(format!(
+            "larder does not serve the resource \"{resource}\" of the group \"{group}\": ask the API server"
+        )),
+        Some(kind) if subresource.is_empty() || subresource == "status" && has_status(kind) && verb == "get" => Ok(()),
+        Some(_) => Err(format!("larder does not serve \"{resource}/{subresource}\": ask the API server")),
+    }
+}
+
+/// `POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews`.
+pub(crate) async fn access(request: Request) -> Result<Response, ApiError> {
+    let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectAccessReview").await?;
+    let spec = review.get("spec").cloned().unwrap_or_default();
+    let status = match is_served(&spec) {
+        Ok(()) => json!({"allowed": true}),
+        Err(why) => json!({"allowed": false, "reason": why}),
+    };
+    Ok(created(review, status))
+}
+
+/// `POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews`.
+pub(crate) async fn rules(request: Request) -> Result<Response, ApiError> {
+    let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectRulesReview").await?;
+    let resources: Vec<_> = Kind::ALL.into_iter().map(Kind::resource).collect();
+    let statuses: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(|kind| has_status(*kind))
+        .map(|kind| format!("{}/status", kind.resource()))
+        .collect();
+    let status = json!({
+        "resourceRules": [
+            {"verbs": READS, "apiGroups": [""], "resources": resources},
+            {"verbs": ["get"], "apiGroups": [""], "resources": statuses},
+        ],
+        "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}],
+        "incomplete": false,
+    });
+    Ok(created(review, status))
+}
+
+/// `POST /apis/authentication.k8s.io/v1/selfsubjectreviews`.
+pub(crate) async fn subject(request: Request) -> Result<Response, ApiError> {
+    let (caller, review) = review(request, "authentication.k8s.io", "SelfSubjectReview").await?;
+    Ok(created(review, json!({"userInfo": {"username": caller.to_string()}})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_review_says_what_is_served_and_why_the_rest_is_not() {
+        let check = |attributes: Value, expected: bool| {
+            let answer = is_served(&json!({"resourceAttributes": attributes}));
+            assert_eq!(answer.is_ok(), expected, "{attributes}: {answer:?}");
+        };
+        check(json!({"verb": "get", "resource": "pods"}), true);
+        check(json!({"verb": "watch", "resource": "secrets", "namespace": "web", "name": "tls"}), true);
+        check(json!({"verb": "get", "resource": "pods", "subresource": "status"}), true);
+        check(json!({"verb": "get", "resource": "pods", "subresource": "log"}), false);
+        check(json!({"verb": "get", "resource": "secrets", "subresource": "status"}), false);
+        check(json!({"verb": "create", "resource": "pods"}), false);
+        check(json!({"verb": "*", "resource": "*"}), false);
+        check(json!({"verb": "get", "resource": "deployments", "group": "apps"}), false);
+        check(json!({"verb": "get", "resource": "pods", "group": "metrics.k8s.io"}), false);
+        check(json!(null), false);
+        assert!(is_served(&json!({"nonResourceAttributes": {"verb": "get", "path": "/version"}})).is_ok());
+        assert!(is_served(&json!({"nonResourceAttributes": {"verb": "post", "path": "/version"}})).is_err());
+        assert!(is_served(&Value::Null).is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! Watches of the Kubernetes API: a stream of events from the journal of a kind.
+//!
+//! # Guarantees
+//!
+//! - *In order, once*: a client gets each change of a wanted object once, in the order of the journal. An object that begins or
+//!   ceases to match the selectors is ADDED or DELETED, as at the API server.
+//! - *Whole*: the initial events are all wanted objects, and then the bookmark that says so. Where one is not known yet, the
+//!   watch is refused (503).
+//! - *Resumed exactly or not at all*: see [`larder_resource::journal`]. After a change whose position has another version than
+//!   the object, a bookmark follows at once, if the client takes bookmarks.
+//! - *Alone*: a client that reads too slowly is cut off, and no other one notices.
+//!
+//! # Limits
+//!
+//! A watch ends after `timeoutSeconds`, or else after 30 to 60 minutes, as at the API server. A DELETED event of an object
+//! that ceases to match has the object as it is now, not as it was.
+
+use super::options::{ListOptions, Version, Wanted};
+use super::representation::Representation;
+use crate::app::App;
+use crate::error::ApiError;
+use axum::body::Body;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::stream;
+use larder_resource::Kind;
+use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource, Snapshot};
+use larder_resource::json_of_resource;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// How often a client gets a bookmark, as from the API server.
+const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
+/// How long a watch lasts if the client does not say.
+const SHORTEST: Duration = Duration::from_mins(30);
+/// Objects above this size are sent without a copy.
+const COPIED: usize = 32 << 10;
+/// About how many bytes are sent at once.
+const AT_ONCE: usize = 64 << 10;
+
+/// Opens a watch.
+///
+/// # Errors
+///
+/// 410 where it cannot begin after the given version, 504 where that lies in the future.
+pub(super) fn begin(
+    app: &Arc<App>,
+    journal: &Journal,
+    options: &ListOptions,
+    representation: Representation,
+) -> Result<Body, ApiError> {
+    let (initial, follower) = match (options.send_initial_events, options.version) {
+        (Some(true), Version::NotOlderThan(asked)) if journal.version() < asked => {
+            return Err(ApiError::TooLargeVersion { asked, current: journal.version() });
+        }
+        (Some(true), _) | (None, Version::Any) => {
+            let (snapshot, follower) = journal.follow();
+            (Some(snapshot), follower)
+        }
+        (Some(false), Version::Any) => (None, journal.follow().1),
+        (_, Version::NotOlderThan(version) | Version::Exact(version)) => (None, journal.resume(version)?),
+    };
+    let now = Instant::now();
+    let lasts = options.timeout.unwrap_or_else(|| app.jitter.between(SHORTEST..=2 * SHORTEST));
+    let mut watch = Watch {
+        app: Arc::clone(app),
+        kind: journal.kind(),
+        wanted: options.wanted.clone(),
+        representation,
+        is_first: true,
+        follower,
+        bookmarks: options.bookmarks,
+        ends_at: now + lasts,
+        bookmark_at: now + BOOKMARK_PERIOD,
+        out: Chunks::default(),
+        has_ended: false,
+    };
+    if let Some(snapshot) = initial {
+        watch.initial(snapshot, options.send_initial_events == Some(true));
+    }
+    // The head of the answer goes out at once, even if no event does.
+    watch.out.flush();
+    let first = stream::iter([Ok::<Bytes, Infallible>(Bytes::new())]);
+    let events = stream::unfold(watch, |mut watch| async move { Some((Ok(watch.next().await?), watch)) });
+    Ok(Body::from_stream(stream::StreamExt::chain(first, events)))
+}
+
+struct Watch {
+    app: Arc<App>,
+    kind: Kind,
+    wanted: Wanted,
+    representation: Representation,
+    /// Whether no event was sent yet.
+    is_first: bool,
+    follower: Follower,
+    bookmarks: bool,
+    ends_at: Instant,
+    bookmark_at: Instant,
+    out: Chunks,
+    has_ended: bool,
+}
+
+impl Watch {
+    fn initial(&mut self, snapshot: Snapshot, with_end: bool) {
+        let version = snapshot.version;
+        for object in self.wanted.of(snapshot) {
+            self.event(EventType::Added, &object, None);
+        }
+        if with_end && self.bookmarks {
+            self.bookmark(version, true);
+        }
+    }
+
+    /// The next bytes; `None` once the watch has ended.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(chunk) = self.out.next() {
+                return Some(chunk);
+            }
+            if self.has_ended {
+                return None;
+            }
+            let wakes_at = if self.bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
+            tokio::select! {
+                biased;
+                () = self.app.ending.cancelled() => self.has_ended = true,
+                entries = self.follower.next() => self.take(entries),
+                () = sleep_until(wakes_at) => {
+                    if self.ends_at <= Instant::now() {
+                        self.has_ended = true;
+                    } else {
+                        self.tell_version();
+                    }
+                }
+            }
+            self.out.flush();
+        }
+    }
+
+    fn take(&mut self, entries: Result<Vec<Arc<Entry>>, Ended>) {
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(ended) => {
+                if ended == Ended::BeganAnew {
+                    self.out.error(&ApiError::Expired(ended.to_string()));
+                }
+                tracing::debug!(kind = self.kind.resource(), %ended, "a watch ended");
+                self.has_ended = true;
+                return;
+            }
+        };
+        for entry in &entries {
+            let namespace = entry.key.namespace();
+            let is_wanted = entry.event != EventType::Deleted && self.wanted.has(namespace, &entry.selectable);
+            let was_wanted = entry.before.as_ref().is_some_and(|before| self.wanted.has(namespace, before));
+            let event = match (was_wanted, is_wanted) {
+                (false, true) => EventType::Added,
+                (true, true) => EventType::Modified,
+                (true, false) => EventType::Deleted,
+                (false, false) => continue,
+            };
+            // The journal has the object of each entry that a connected follower gets.
+            let Some(object) = entry.object() else { continue };
+            self.event(event, object, Some(entry));
+        }
+        if entries.last().is_some_and(|last| last.needs_bookmark()) {
+            self.tell_version();
+        }
+    }
+
+    fn event(&mut self, event: EventType, object: &Arc<Resource>, entry: Option<&Entry>) {
+        let json = json_of_resource(Arc::clone(object));
+        let with_columns = std::mem::take(&mut self.is_first);
+        let parts = || self.representation.parts(&self.app, self.kind, &json, with_columns);
+        let parts = match (self.representation.shared_encoding(), entry) {
+            (Some(which), Some(entry)) if !with_columns => {
+                // An object without an encoding is rare, and then each watch tries.
+                entry.try_encoding(which, || parts().map(|parts| parts.concat().into())).map(|shared| vec![shared])
+            }
+            _ => parts(),
+        };
+        match parts {
+            Ok(parts) => self.out.event(event.as_str(), parts),
+            Err(error) => {
+                let name = (**object).as_ref().key();
+                self.out.error(&ApiError::Unwritable(format!("{} \"{name}\": {error}", self.kind.singular())));
+                self.has_ended = true;
+            }
+        }
+    }
+
+    /// Sends a bookmark, if the client takes them and has been given everything.
+    fn tell_version(&mut self) {
+        if self.bookmarks
+            && let Some(version) = self.follower.version()
+        {
+            self.bookmark(version, false);
+        }
+        self.bookmark_at = Instant::now() + BOOKMARK_PERIOD;
+    }
+
+    fn bookmark(&mut self, version: u64, ends_initial_events: bool) {
+        let kind = self.kind.as_str();
+        let annotations =
+            if ends_initial_events { r#","annotations":{"k8s.io/initial-events-end":"true"}"# } else { "" };
+        let json = format!(
+            r#"{{"kind":"{kind}","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"{annotations}}}}}"#
+        );
+        let with_columns = std::mem::take(&mut self.is_first);
+        // A bookmark of larder's own has each of its representations.
+        if let Ok(parts) = self.representation.bookmark(self.kind, &json.into(), with_columns) {
+            self.out.event("BOOKMARK", parts);
+        }
+    }
+}
+
+/// The bytes of events. Large objects are not copied.
+#[derive(Default)]
+struct Chunks {
+    ready: VecDeque<Bytes>,
+    open: BytesMut,
+}
+
+impl Chunks {
+    fn event(&mut self, event: &str, parts: Vec<Bytes>) {
+        self.open.extend_from_slice(br#"{"type":""#);
+        self.open.extend_from_slice(event.as_bytes());
+        self.open.extend_from_slice(br#"","object":"#);
+        for part in parts {
+            if part.len() > COPIED {
+                self.flush();
+                self.ready.push_back(part);
+            } else {
+                self.open.extend_from_slice(&part);
+            }
+        }
+        self.open.extend_from_slice(b"}\n");
+        if self.open.len() >= AT_ONCE {
+            self.flush();
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.open.extend_from_slice(line.as_bytes());
+        self.open.put_u8(b'\n');
+    }
+
+    fn error(&mut self, error: &ApiError) {
+        let status = serde_json::json!({"type": "ERROR", "object": error.status()});
+        self.line(&status.to_string());
+    }
+
+    fn flush(&mut self) {
+        if !self.open.is_empty() {
+            self.ready.push_back(self.open.split().freeze());
+        }
+    }
+
+    fn next(&mut self) -> Option<Bytes> {
+        self.ready.pop_front()
+    }
+}
