@@ -93,6 +93,9 @@ async fn collection(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    if is_of_describe(&kind, &params) {
+        return Ok(no_events());
+    }
     let found = Kind::ALL.into_iter().find(|found| found.resource() == kind);
     let kind = found.ok_or_else(|| unknown_path(&format!("/api/v1/{kind}")))?;
     list_or_watch(&app, kind, None, &params, &headers).await
@@ -105,11 +108,32 @@ async fn collection_in_namespace(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    if is_of_describe(&kind, &params) {
+        return Ok(no_events());
+    }
     let found = Kind::ALL.into_iter().find(|found| found.is_namespaced() && found.resource() == kind);
     let kind = found
         .filter(|_| !namespace.is_empty())
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
     list_or_watch(&app, kind, Some(&namespace), &params, &headers).await
+}
+
+/// Whether `kubectl describe` asks for the events of one object. It fails for some kinds if they cannot be listed.
+fn is_of_describe(kind: &str, params: &Params) -> bool {
+    let is_of_object = params.text("fieldSelector").is_some_and(|selector| selector.contains("involvedObject.uid="));
+    kind == "events" && is_of_object && !params.flag("watch")
+}
+
+/// A list without events, with the warning that larder has none.
+fn no_events() -> Response {
+    let list = br#"{"kind":"EventList","apiVersion":"v1","metadata":{},"items":[]}"#;
+    let mut response = Body::from(&list[..]).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(value) = HeaderValue::from_str(&warning("larder holds no events: ask the API server for them")) {
+        headers.insert(header::WARNING, value);
+    }
+    response
 }
 
 async fn list_or_watch(

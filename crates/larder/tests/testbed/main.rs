@@ -5,6 +5,7 @@
 //! | `objects.rs` | what pods refer to is served, refreshed, fetched for a new pod, and refused otherwise |
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
+//! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
 //! | `strategies.rs` | each strategy through each fault of the API server and of the way there |
 //! | `start.rs` | starting with what cannot work, and ending |
@@ -15,6 +16,8 @@
 
 mod cluster;
 mod daemon;
+mod forward;
+mod kubectl;
 mod kubelet;
 mod objects;
 mod outage;

@@ -1,0 +1,249 @@
+//! kubectl prints of larder what it prints of the API server, but for what a node has not: events, its lease, ages.
+
+use crate::daemon::Daemon;
+use crate::forward::Forward;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use larder_testbed::poll::until;
+use larder_testbed::{Options, Testbed};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
+
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Each is run against both, and must print the same.
+const COMMANDS: &[&str] = &[
+    "get pods",
+    "get pods -A -o wide",
+    "get pods -o json",
+    "get pods -o yaml",
+    "get pods -o name",
+    "get pods --show-labels",
+    "get pods --show-managed-fields -o yaml",
+    "get pods --sort-by=.metadata.name",
+    "get pods --sort-by=.metadata.creationTimestamp -o wide",
+    "get pods --chunk-size=1",
+    "get pods -l app=web",
+    "get pods -l app!=web,app",
+    "get pods -L app",
+    "get pods --field-selector status.phase=Running",
+    "get pods --field-selector spec.restartPolicy!=Never,metadata.name!=web",
+    "get pods -o custom-columns=NAME:.metadata.name,PHASE:.status.phase",
+    "get pods -o go-template={{range.items}}{{.metadata.name}}.{{end}}",
+    "get pod web -o jsonpath={.status.phase}",
+    "get pod nosuch",
+    "get pods web worker",
+    "get configmaps",
+    "get cm settings -o yaml",
+    "get secret database",
+    "get secret database -o yaml",
+    "get secrets --field-selector metadata.name=database,type=Opaque",
+    "get pods,cm",
+    "get node",
+    "get node -o wide",
+    "get node -o json",
+    "describe pod web",
+    "describe pods",
+    "describe secret database",
+    "describe configmap settings",
+    "describe node",
+    "wait --for=jsonpath={.status.phase}=Running pod/web --timeout=30s",
+    "wait --for=condition=Ready pod/web --timeout=30s",
+    "explain pods",
+    "explain pods.spec.containers.env --recursive",
+    "version",
+    "auth can-i list pods",
+    "auth can-i get secrets/database",
+    "get --raw /version",
+];
+
+/// What larder serves less of than the API server, or answers for itself: what is printed, and the exit code.
+const OWN: &[(&str, &str, i32)] = &[
+    ("auth can-i create pods", "no - larder serves get, list and watch, not \"create\": ask the API server", 1),
+    (
+        "auth can-i list deployments.apps",
+        "no - larder does not serve the resource \"deployments.apps\" of the group \"\": ask the API server",
+        1,
+    ),
+    ("auth whoami -o jsonpath={.status.userInfo.username}", "user 0", 0),
+    ("get deployments", "", 1),
+    ("get secret unreferenced", "", 1),
+    ("delete pod web", "", 1),
+    (
+        "api-resources -o name",
+        "configmaps\nnodes\npods\nsecrets\nselfsubjectreviews.authentication.k8s.io\nselfsubjectaccessreviews.authorization.k8s.io\nselfsubjectrulesreviews.authorization.k8s.io",
+        0,
+    ),
+    ("api-versions", "authentication.k8s.io/v1\nauthorization.k8s.io/v1\nv1", 0),
+];
+
+/// kubectl, and whom it asks.
+struct Kubectl {
+    program: PathBuf,
+    folder: PathBuf,
+    whom: Vec<String>,
+}
+
+impl Kubectl {
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.whom)
+            .arg("--cache-dir")
+            .arg(self.folder.join("cache"))
+            .args(line.split(' '))
+            .env_remove("KUBECONFIG")
+            .env("HOME", &self.folder)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    async fn run(&self, line: &str) -> Output {
+        let output = tokio::time::timeout(LIMIT, self.command(line).output()).await;
+        output.unwrap_or_else(|_| panic!("kubectl {line} does not end")).expect("kubectl runs")
+    }
+
+    /// Starts a watch, and the lines that it prints.
+    fn watch(&self, line: &str) -> (Child, tokio::io::Lines<BufReader<tokio::process::ChildStdout>>) {
+        let mut child = self.command(line).stdout(Stdio::piped()).spawn().expect("kubectl runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        (child, lines)
+    }
+}
+
+/// Whether a word is an age, such as `5m12s`, `2d` or `ago)`.
+fn is_age(word: &str) -> bool {
+    let word = word.trim_start_matches('(');
+    let is_unit = |c: char| matches!(c, 's' | 'm' | 'h' | 'd' | 'y');
+    word.ends_with(is_unit)
+        && word.starts_with(|c: char| c.is_ascii_digit())
+        && word.chars().all(|c| c.is_ascii_digit() || is_unit(c))
+}
+
+/// What is printed, word by word, without ages, events, and what is said of the node's lease.
+fn comparable(output: &Output) -> (Option<i32>, Vec<Vec<String>>) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = Vec::new();
+    let mut is_left_out = false;
+    for line in text.lines() {
+        if !line.starts_with(' ') {
+            is_left_out = line.starts_with("Events:") || line.starts_with("Lease:");
+        }
+        if !is_left_out && !line.is_empty() {
+            lines.push(line.split_whitespace().filter(|word| !is_age(word)).map(str::to_owned).collect());
+        }
+    }
+    (output.status.code(), lines)
+}
+
+async fn bench(testbed: &Testbed, daemon: &Daemon) -> (Kubectl, Kubectl, Forward) {
+    let forward = Forward::to(daemon.socket()).await;
+    let kubectl = |name: &str, whom: Vec<String>| Kubectl {
+        program: testbed.kubectl_program().to_owned(),
+        folder: testbed.folder().join(name),
+        whom,
+    };
+    let admin = testbed.admin_kubeconfig().display().to_string();
+    let server = kubectl("kubectl-server", vec!["--kubeconfig".to_owned(), admin]);
+    let larder = kubectl("kubectl-larder", vec!["--server".to_owned(), forward.url()]);
+    (server, larder, forward)
+}
+
+async fn apply_examples(server: &Kubectl) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbed/examples/pods.yaml");
+    let applied = server.run(&format!("apply -f {}", examples.display())).await;
+    assert!(applied.status.success(), "{applied:?}");
+}
+
+#[tokio::test]
+async fn kubectl_prints_the_same_of_larder_and_of_the_api_server() {
+    let testbed = Testbed::start(Options { kubelet: true, ..Options::default() }).await.expect("testbed");
+    let daemon = Daemon::start(&testbed).await;
+    let (server, larder, _forward) = bench(&testbed, &daemon).await;
+    apply_examples(&server).await;
+    until("the pods run and have ended", LIMIT, async || {
+        let phases = server.run("get pods -o jsonpath={.items[*].status.phase}").await;
+        let phases = String::from_utf8_lossy(&phases.stdout).into_owned();
+        if phases == "Failed Running Running" { Ok(()) } else { Err(phases) }
+    })
+    .await
+    .expect("the pods of the example");
+    // A label, so that the node differs from a fresh one.
+    let nodes: Api<Node> = Api::all(testbed.client().await.expect("client"));
+    let role = json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}});
+    nodes.patch(testbed.node_name(), &PatchParams::default(), &Patch::Merge(role)).await.expect("patched");
+
+    for line in COMMANDS {
+        // Something may change between the two, such as the node's status; then they are asked again.
+        let same = until("kubectl prints the same", LIMIT, async || {
+            let (of_server, of_larder) = (server.run(line).await, larder.run(line).await);
+            if comparable(&of_server) == comparable(&of_larder) {
+                return Ok(());
+            }
+            let text = |output: &Output| {
+                format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+            };
+            Err(format!("of the API server:\n{}\nof larder:\n{}", text(&of_server), text(&of_larder)))
+        });
+        same.await.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
+    }
+    for (line, expected, code) in OWN {
+        let output = larder.run(line).await;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!((printed.trim(), output.status.code()), (*expected, Some(*code)), "kubectl {line}: {output:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_server() {
+    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let kubeconfig = testbed.node_kubeconfig().display().to_string();
+    let arguments = [
+        "--change-detection",
+        "watch",
+        "--runtime-endpoint",
+        "none",
+        "--kubeconfig",
+        &kubeconfig,
+        "--node-name",
+        testbed.node_name(),
+    ];
+    let daemon = Daemon::spawn_in(&testbed.folder().join("larder"), &arguments, &[]);
+    daemon.wait_until_ready().await;
+    let (server, larder, _forward) = bench(&testbed, &daemon).await;
+    apply_examples(&server).await;
+    until("larder has the ConfigMap", LIMIT, async || {
+        let got = larder.run("get cm settings -o name").await;
+        if got.status.success() { Ok(()) } else { Err(format!("{got:?}")) }
+    })
+    .await
+    .expect("the ConfigMap");
+
+    let line = "get cm settings -w --output-watch-events -o jsonpath={.type}/{.object.metadata.resourceVersion}/{.object.data.n}{\"\\n\"}";
+    let (mut at_server, mut of_server) = server.watch(line);
+    let (mut at_larder, mut of_larder) = larder.watch(line);
+    let first = (of_server.next_line().await.expect("a line"), of_larder.next_line().await.expect("a line"));
+    assert_eq!(first.0, first.1);
+    let client = testbed.client().await.expect("client");
+    let config_maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    for n in 0..20 {
+        let data = json!({"data": {"n": n.to_string()}});
+        config_maps.patch("settings", &PatchParams::default(), &Patch::Merge(data)).await.expect("patched");
+    }
+    config_maps.delete("settings", &kube::api::DeleteParams::default()).await.expect("deleted");
+    for n in 0..21 {
+        let lines =
+            async { (of_server.next_line().await.expect("a line"), of_larder.next_line().await.expect("a line")) };
+        let (expected, got) = tokio::time::timeout(LIMIT, lines).await.unwrap_or_else(|_| panic!("no event {n}"));
+        assert!(expected.is_some());
+        assert_eq!(got, expected, "event {n}");
+    }
+    at_server.kill().await.expect("ended");
+    at_larder.kill().await.expect("ended");
+}
