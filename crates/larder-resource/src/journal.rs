@@ -16,7 +16,7 @@
 //!
 //! # Guarantees
 //!
-//! - *Exact*: a follower gets each change after its position once, in order. A resume is exact or refused ([`Expired`]): where
+//! - *Exact*: a follower gets each change after its position once, in order. A resume is exact or refused ([`ResumeError`]): where
 //!   the log does not reach back so far, where a version is not that of one position alone, and where the log no longer has
 //!   an object.
 //! - *One order*: a snapshot and its version are of the same moment, and a follower from that version continues there.

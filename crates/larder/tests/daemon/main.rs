@@ -13,6 +13,7 @@
 //! | `objects` | faults that were reported of the Secrets and `ConfigMap`s of a node, on each strategy |
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 //! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
+//! | `watches` | lists and watches of the Kubernetes API: resumes, bookmarks, what comes into view and leaves it |
 //! | `proxy` | an API server that only a proxy leads to |
 
 mod clients;
@@ -28,3 +29,4 @@ mod requests;
 mod runtimes;
 mod sockets;
 mod start;
+mod watches;
