@@ -22,6 +22,9 @@
 //	certificates kinds of keys and of certificates, as strings, such as "p256" or "rsa2048-v1": a certificate and its key,
 //	            made for the answer; those of one kind share their key
 //	references  pods (v1): {"config_maps":[names],"secrets":[names]} as the kubelet's visitors find them
+//	tables      {"now":time,"include":"None"|"Metadata"|"Object","object":object or list} or "bookmark" in the place of "object":
+//	            {"table":Table,"metadata":PartialObjectMetadata or its list} as the API server gives them at that time, whole
+//	            objects left out, or {"refused":"why"}; no time is before that of the line above
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the
 // trace is passed over. The program ends with code 2, and says why, where it cannot go on. Without -answer the binary runs its tests: the races that traces cannot reach.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests or certificates")
+var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests, certificates or tables")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -58,6 +58,9 @@ func answer(t *testing.T, mode string, input io.Reader, output io.Writer) (err e
 		err = answerFiles(certificate, input, output)
 	case "manifests":
 		err = answerFiles(manifest, input, output)
+	case "tables":
+		// In a bubble, for its clock stands still.
+		synctest.Test(t, func(*testing.T) { err = answerTables(input, output) })
 	default:
 		err = fmt.Errorf("there is no mode %q", mode)
 	}

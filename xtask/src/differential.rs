@@ -9,7 +9,8 @@
 //! 4. which Secrets and ConfigMaps random pods refer to;
 //! 5. what odd kubeconfigs mean, with certificates and keys of all kinds and in odd files: the settings, whether TLS can be set
 //!    up, the headers of a request, and what a credential plugin is told; and what odd manifests mean;
-//! 6. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
+//! 6. the tables and the metadata of random objects, and of the objects of upstream's own tests;
+//! 7. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
 
 mod compare;
 mod files;
@@ -17,6 +18,7 @@ mod golden;
 mod oracle;
 mod pods;
 mod progress;
+mod tables;
 mod values;
 
 use crate::checkout;
@@ -27,7 +29,7 @@ use larder_sim::{GoDuration, Header, Kind, Trace};
 use oracle::Oracle;
 use std::path::PathBuf;
 
-/// How many kubeconfigs and manifests are compared unless a number is given.
+/// How many kubeconfigs, manifests and tables are compared unless a number is given.
 const FILES: usize = 500;
 
 /// What to compare.
@@ -42,6 +44,9 @@ pub(crate) struct Arguments {
     /// How many odd manifests.
     #[arg(long, value_name = "N", default_value_t = FILES)]
     manifests: usize,
+    /// How many tables of random objects.
+    #[arg(long, value_name = "N", default_value_t = FILES)]
+    tables: usize,
     /// Where the randomness begins; one of the clock's choice if it is not given. Each trace has the next seed.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -63,7 +68,16 @@ fn parse_kind(text: &str) -> Result<Kind, String> {
 
 /// Compares so many random traces, and all else, with a seed of the clock's choice.
 pub(crate) fn check(traces: u64) -> Result<()> {
-    run(&Arguments { traces, kubeconfigs: FILES, manifests: FILES, seed: None, kind: None, jobs: 2, bless: false })
+    run(&Arguments {
+        traces,
+        kubeconfigs: FILES,
+        manifests: FILES,
+        tables: FILES,
+        seed: None,
+        kind: None,
+        jobs: 2,
+        bless: false,
+    })
 }
 
 /// Runs the comparison; fails where there is a difference.
@@ -89,6 +103,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     );
     let found = files::check_manifests(&program, seed, arguments.manifests)?;
     println!("{} manifests agree: both sides take {}", arguments.manifests, found.taken);
+
+    let found = tables::check(&program, seed, arguments.tables)?;
+    println!("{} tables and their metadata agree: both sides take {}", found.documents, found.taken);
 
     let plan = Plan { traces: arguments.traces, seed, kind: arguments.kind, jobs: arguments.jobs.into() };
     let start = clock.now();

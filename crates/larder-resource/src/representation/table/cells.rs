@@ -4,13 +4,14 @@ use super::super::age::age;
 use super::super::metadata::fields_of;
 use super::Row;
 use crate::error::DecodeError;
-use crate::json::{Borrowed, Entries, Strict, read};
+use crate::json::{Borrowed, Entries, Fields, Strict, read};
 use crate::kind::ObjectKind;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// What a table says of a Secret or a ConfigMap: enough for its cells, without a value of its data.
 ///
@@ -54,8 +55,20 @@ impl ObjectSummary<'_> {
 pub(super) fn secret(json: &[u8], now: Timestamp) -> Result<Row<'_>, DecodeError> {
     let Strict(wire): Strict<SecretWire<'_>> = read(json)?;
     let metadata = Metadata::of(wire.metadata, json)?;
-    let summary = ObjectSummary { type_: &wire.type_.0, entries: entries(&[wire.data]), ..metadata.summary() };
+    let entries = match &wire.string_data {
+        Some(texts) if texts.0 > 0 => secret_keys(json)?,
+        _ => entries(&[wire.data]),
+    };
+    let summary = ObjectSummary { type_: &wire.type_.0, entries, ..metadata.summary() };
     Ok(Row { cells: summary.cells(ObjectKind::Secret, now), conditions: &[], metadata })
+}
+
+/// How many keys `data` and `stringData` have together. No stored Secret has `stringData`: the API server moves it to `data`.
+fn secret_keys(json: &[u8]) -> Result<u64, DecodeError> {
+    let Strict(wire): Strict<SecretKeys<'_>> = read(json)?;
+    let keys: BTreeSet<&str> =
+        [&wire.data, &wire.string_data].into_iter().flatten().flat_map(|map| &map.0).map(|(key, _)| &*key.0).collect();
+    Ok(u64::try_from(keys.len()).unwrap_or(u64::MAX))
 }
 
 pub(super) fn config_map(json: &[u8], now: Timestamp) -> Result<Row<'_>, DecodeError> {
@@ -133,6 +146,16 @@ struct SecretWire<'a> {
     #[serde(borrow, default, rename = "type")]
     type_: Borrowed<'a>,
     data: Option<Entries>,
+    #[serde(rename = "stringData")]
+    string_data: Option<Entries>,
+}
+
+#[derive(Deserialize)]
+struct SecretKeys<'a> {
+    #[serde(borrow)]
+    data: Option<Fields<'a>>,
+    #[serde(borrow, rename = "stringData")]
+    string_data: Option<Fields<'a>>,
 }
 
 #[derive(Deserialize)]

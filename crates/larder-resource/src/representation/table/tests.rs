@@ -50,6 +50,11 @@ fn objects_are_put_in_cells() {
                 "containerRuntimeVersion": "containerd://2.4.0"}}});
     for (kind, object, expected) in [
         (TableKind::Secret, json!({"metadata": metadata, "type": "t", "data": {"a": "", "b": null}}), "a|t|2|60m"),
+        (
+            TableKind::Secret,
+            json!({"data": {"a": "", "b": ""}, "stringData": {"b": "", "c": ""}}),
+            "|Opaque|3|<unknown>",
+        ),
         (TableKind::ConfigMap, json!({"metadata": metadata, "data": {"a": ""}, "binaryData": {"b": ""}}), "a|2|60m"),
         (TableKind::Namespace, json!({"metadata": metadata, "status": {"phase": "Terminating"}}), "a|Terminating|60m"),
         (
