@@ -1,6 +1,7 @@
 //! `larder get`: what the daemon holds, as kubectl shows it.
 //!
-//! A table needs no data, and none is asked for it: a Secret's values leave the daemon only for `-o json` and `-o yaml`.
+//! The columns and cells are those of the API server ([`larder_resource::representation`]); `-o wide` adds the freshness. A table
+//! needs no data, and none is asked for it: a Secret's values leave the daemon only for `-o json` and `-o yaml`.
 
 use crate::client::{Client, Connection, Error, Query, Reply};
 use crate::kinds::{KINDS, Target, namespace, parse_targets};
@@ -8,15 +9,15 @@ use crate::output::table::Table;
 use crate::output::{self, Format, age};
 use crate::run::duration;
 use jiff::Timestamp;
-use larder_resource::Kind;
+use larder_resource::representation::{self, ObjectSummary};
+use larder_resource::{Kind, ObjectKind};
 use larder_server::cache_status::CacheStatus;
 use larder_server::wire::{FreshnessState, ObjectEntries, ObjectEntry};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
-
-mod node;
-mod pod;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -202,7 +203,7 @@ impl Get {
             let (of_kind, others) = rest.split_at(same);
             rest = others;
             let rows = match first.kind.object_kind() {
-                Some(_) => self.object_rows(of_kind, now).await?,
+                Some(kind) => self.object_rows(kind, of_kind, now).await?,
                 None => self.document_rows(of_kind, now).await?,
             };
             if !rows.is_empty() {
@@ -225,7 +226,7 @@ impl Get {
         output::print(texts.join(between).as_bytes())
     }
 
-    async fn object_rows(&mut self, targets: &[Target], now: Timestamp) -> anyhow::Result<Vec<Row>> {
+    async fn object_rows(&mut self, kind: ObjectKind, targets: &[Target], now: Timestamp) -> anyhow::Result<Vec<Row>> {
         let mut rows = Vec::new();
         for target in targets {
             let reply = match self.ask(&self.entries(target)).await {
@@ -242,7 +243,7 @@ impl Get {
             };
             for entry in &entries {
                 self.complain_of(target.kind, entry);
-                rows.extend(object_row(target.kind, entry, now));
+                rows.extend(object_row(kind, entry, now));
             }
         }
         Ok(rows)
@@ -276,16 +277,11 @@ impl Get {
                 let kind = target.kind.resource();
                 output::complain(&format!("Warning: {kind} are stale, confirmed {stale} ago: {why}"));
             }
-            let document: Value = reply.json()?;
-            let items = match document.get("items") {
-                Some(Value::Array(items)) if target.name.is_none() => items.clone(),
-                _ => vec![document],
+            let items = match reply.json::<Items>()?.items {
+                Some(items) if target.name.is_none() => items,
+                _ => vec![reply.json()?],
             };
-            for item in items {
-                let mut row = if target.kind == Kind::Pod { pod::row(&item, now) } else { node::row(item, now)? };
-                row.wide.push(freshness.clone());
-                rows.push(row);
-            }
+            rows.extend(items.iter().map(|item| document_row(target.kind, item.get(), &freshness, now)));
         }
         Ok(rows)
     }
@@ -296,21 +292,21 @@ impl Get {
         }
         let is_wide = self.options.output == Format::Wide;
         let with_namespace = self.options.all_namespaces && kind.is_namespaced();
-        let (narrow, wide) = columns(kind);
-        let mut columns: Vec<&str> = if with_namespace { vec!["NAMESPACE", "NAME"] } else { vec!["NAME"] };
-        columns.extend(narrow);
-        if is_wide {
-            columns.extend(wide);
-        }
-        let mut table = Table::new(&columns);
+        let is_shown = |column: &representation::Column| is_wide || column.priority == 0;
+        let columns = representation::columns(kind.into());
+        let names = columns.iter().filter(|column| is_shown(column)).map(|column| column.name.to_uppercase());
+        let mut header: Vec<String> = with_namespace.then(|| "NAMESPACE".to_owned()).into_iter().chain(names).collect();
+        header.extend(is_wide.then(|| "FRESHNESS".to_owned()));
+        let mut table = Table::new(&header);
         for row in rows {
             let name = if self.several_kinds { format!("{}/{}", kind.singular(), row.name) } else { row.name };
-            let mut cells = if with_namespace { vec![row.namespace, name] } else { vec![name] };
-            cells.extend(row.narrow);
-            if is_wide {
-                cells.extend(row.wide);
-            }
-            table.row(cells);
+            let others = columns.iter().zip(row.cells).skip(1);
+            let others = others.filter(|(column, _)| is_shown(column)).map(|(_, cell)| match cell {
+                Value::String(text) => text,
+                number => number.to_string(),
+            });
+            let namespace = with_namespace.then_some(row.namespace);
+            table.row(namespace.into_iter().chain([name]).chain(others).chain(is_wide.then_some(row.freshness)));
         }
         let text = table.render();
         match text.split_once('\n') {
@@ -320,37 +316,67 @@ impl Get {
     }
 }
 
-/// A row of a table: what is always shown, and what `-o wide` adds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A row of a table.
+#[derive(Clone, Debug, PartialEq)]
 struct Row {
     namespace: String,
     name: String,
-    narrow: Vec<String>,
-    wide: Vec<String>,
-}
-
-/// The columns after the name, and those that `-o wide` adds.
-fn columns(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
-    match kind {
-        Kind::Secret => (&["TYPE", "DATA", "AGE"], &["FRESHNESS"]),
-        Kind::ConfigMap => (&["DATA", "AGE"], &["FRESHNESS"]),
-        Kind::Pod => (&["READY", "STATUS", "RESTARTS", "AGE"], &["IP", "NODE", "FRESHNESS"]),
-        Kind::Node => (
-            &["STATUS", "ROLES", "AGE", "VERSION"],
-            &["INTERNAL-IP", "EXTERNAL-IP", "OS-IMAGE", "KERNEL-VERSION", "CONTAINER-RUNTIME", "FRESHNESS"],
-        ),
-    }
+    /// One for each column of the kind; the first is the name.
+    cells: Vec<Value>,
+    freshness: String,
 }
 
 /// The row of an object that is there.
-fn object_row(kind: Kind, entry: &ObjectEntry, now: Timestamp) -> Option<Row> {
+fn object_row(kind: ObjectKind, entry: &ObjectEntry, now: Timestamp) -> Option<Row> {
     let object = entry.object.as_ref()?;
-    let mut narrow = vec![object.data.to_string(), age::since(object.created_at, now)];
-    if kind == Kind::Secret {
-        narrow.insert(0, object.type_.clone());
-    }
-    let wide = vec![output::freshness(&entry.freshness)];
-    Some(Row { namespace: entry.namespace.clone(), name: entry.name.clone(), narrow, wide })
+    let summary = ObjectSummary {
+        name: &entry.name,
+        type_: &object.type_,
+        entries: object.data.into(),
+        created: object.created_at,
+    };
+    Some(Row {
+        namespace: entry.namespace.clone(),
+        name: entry.name.clone(),
+        cells: summary.cells(kind, now),
+        freshness: output::freshness(&entry.freshness),
+    })
+}
+
+/// The row of a document. One that cannot be read has a row all the same, and takes nothing from the others.
+fn document_row(kind: Kind, json: &str, freshness: &str, now: Timestamp) -> Row {
+    let Named { metadata } = serde_json::from_str(json).unwrap_or_default();
+    let cells = match representation::row(kind.into(), json.as_bytes(), now) {
+        Ok(row) => row.cells,
+        Err(error) => {
+            let Name { namespace, name } = &metadata;
+            let key = if kind.is_namespaced() { format!("{namespace}/{name}") } else { name.clone() };
+            output::complain(&format!("Warning: {} \"{key}\" cannot be read: {error}", kind.singular()));
+            let columns = representation::columns(kind.into()).iter().skip(1);
+            let words = columns.map(|column| if column.name == "Status" { "Unreadable" } else { "<unknown>" });
+            std::iter::once(metadata.name.as_str()).chain(words).map(Value::from).collect()
+        }
+    };
+    Row { namespace: metadata.namespace, name: metadata.name, cells, freshness: freshness.to_owned() }
+}
+
+/// The items of a list.
+#[derive(Deserialize)]
+struct Items {
+    items: Option<Vec<Box<RawValue>>>,
+}
+
+#[derive(Deserialize, Default)]
+struct Named {
+    #[serde(default)]
+    metadata: Name,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Name {
+    namespace: String,
+    name: String,
 }
 
 fn stale(freshness: &larder_server::wire::Freshness, why: &str) -> String {
@@ -370,11 +396,6 @@ fn freshness_of(reply: &Reply) -> String {
     let is_stale =
         cache_status(reply).and_then(|status| status.detail).is_some_and(|detail| detail.starts_with("stale"));
     format!("{}{age}", if is_stale { "stale" } else { "fresh" })
-}
-
-/// A time of the Kubernetes API as a time.
-fn time(value: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>) -> Option<Timestamp> {
-    value.map(|time| time.0)
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ fn entries() -> Vec<ObjectEntry> {
 
 fn render(line: &str, kind: Kind) -> String {
     let now = "2026-01-02T00:00:00Z".parse().unwrap();
-    get(line).render(kind, entries().iter().filter_map(|entry| object_row(kind, entry, now)).collect())
+    let object_kind = kind.object_kind().unwrap();
+    get(line).render(kind, entries().iter().filter_map(|entry| object_row(object_kind, entry, now)).collect())
 }
 
 #[test]
@@ -39,6 +40,33 @@ fn tables_are_kubectls() {
     insta::assert_snapshot!("two_kinds", render("larder get secrets,cm", Kind::Secret));
     insta::assert_snapshot!("names", render("larder get secrets -o name", Kind::Secret));
     insta::assert_snapshot!("no_headers", render("larder get secrets --no-headers", Kind::Secret));
+}
+
+/// Pods and nodes as documents, one of which is not as it should be.
+fn render_documents(line: &str, kind: Kind, documents: &[Value]) -> String {
+    let now = "2026-01-02T00:00:00Z".parse().unwrap();
+    let rows = documents.iter().map(|document| document_row(kind, &document.to_string(), "fresh 2s", now)).collect();
+    get(line).render(kind, rows)
+}
+
+#[test]
+fn pods_and_nodes_have_the_api_servers_columns() {
+    let pods = [
+        json!({
+            "metadata": {"namespace": "shop", "name": "web", "creationTimestamp": "2026-01-01T23:00:00Z"},
+            "spec": {"nodeName": "edge-1", "containers": [{"name": "a"}]},
+            "status": {"phase": "Running", "podIP": "10.0.0.7", "containerStatuses": [{"name": "a", "ready": true,
+                "restartCount": 2, "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2026-01-01T23:55:00Z"}}}]},
+        }),
+        json!({"metadata": {"namespace": "shop", "name": "odd"}, "spec": {"containers": "hunter2"}}),
+    ];
+    insta::assert_snapshot!("pods", render_documents("larder get pods -A", Kind::Pod, &pods));
+    let wide = render_documents("larder get pods -o wide", Kind::Pod, &pods);
+    assert!(!wide.contains("hunter2"), "{wide}");
+    insta::assert_snapshot!("pods_wide", wide);
+    let node = json!({"metadata": {"name": "edge-1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}],
+        "nodeInfo": {"kubeletVersion": "v1.37.2", "kernelVersion": "6.12", "architecture": "arm64"}}});
+    insta::assert_snapshot!("nodes_wide", render_documents("larder get nodes -o wide", Kind::Node, &[node]));
 }
 
 #[test]

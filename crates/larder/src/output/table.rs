@@ -5,14 +5,14 @@ use comfy_table::{Cell, ContentArrangement, presets};
 /// A table for a person.
 #[derive(Debug)]
 pub(crate) struct Table {
-    columns: Vec<&'static str>,
+    columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with those columns.
-    pub(crate) fn new(columns: &[&'static str]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    pub(crate) fn new(columns: &[impl AsRef<str>]) -> Self {
+        Self { columns: columns.iter().map(|column| column.as_ref().to_owned()).collect(), rows: Vec::new() }
     }
 
     /// Adds a row; what a terminal would obey rather than show is replaced.
