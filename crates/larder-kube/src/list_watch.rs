@@ -66,6 +66,7 @@ use crate::backoff::Backoff;
 use crate::client::KubeClient;
 use crate::error::KubeError;
 use crate::forbidden_grace;
+use crate::options::KubeOptions;
 use larder_objects::{ReadKind, resource_version_order};
 use larder_resource::KubeObject;
 use liveness::{Member, QuietWatches};
@@ -242,8 +243,22 @@ pub(crate) struct ListWatch<S> {
     /// Set while the sink is current and no watch is open: marks the sink as stale in time.
     unwatched: Option<Member<S>>,
     at: Position,
+    /// None until something fails: most list-watches pause never.
+    pauses: Option<Box<Pauses>>,
+}
+
+/// The backoffs of a list-watch that has failed of late.
+struct Pauses {
     backoff: Backoff,
+    /// That of a 403 soon after a pod's arrival.
     doubts: Backoff,
+}
+
+impl Pauses {
+    fn new(options: &KubeOptions) -> Self {
+        let backoff = Backoff::new(options.backoff_initial, options.backoff_max, &options.jitter);
+        Self { backoff, doubts: forbidden_grace::backoff(&options.jitter) }
+    }
 }
 
 impl<S: Sink> ListWatch<S> {
@@ -254,8 +269,6 @@ impl<S: Sink> ListWatch<S> {
     /// [`KubeError::InvalidName`] where a name would be another path or selector.
     pub(crate) fn new(shared: Arc<Shared<S>>, selection: Selection, sink: S, known: String) -> Result<Self, KubeError> {
         selection.validate()?;
-        let options = shared.client.options();
-        let backoff = Backoff::new(options.backoff_initial, options.backoff_max, &options.jitter);
         let at = Position {
             version: known,
             currency: Currency::Known,
@@ -266,69 +279,80 @@ impl<S: Sink> ListWatch<S> {
             failures_in_place: 0,
             failing: false,
         };
-        let doubts = forbidden_grace::backoff(&options.jitter);
-        Ok(Self { shared, selection, sink, unwatched: None, at, backoff, doubts })
+        Ok(Self { shared, selection, sink, unwatched: None, at, pauses: None })
     }
 
     /// Runs for ever. `is_open` says whether a watch is open, for whoever spreads the ends of many.
     ///
     /// There are as many of these as objects: large short-lived values are boxed.
-    pub(crate) async fn run(&mut self, is_open: &AtomicBool) -> Infallible {
-        let mut state = State::Starting(Start::StreamingList);
-        loop {
-            state = match &mut state {
-                State::Starting(start) => Box::pin(self.start(*start)).await,
-                State::Watching(watch) => self.watch(watch, is_open).await,
-                State::BackingOff { pause, asked, next } => {
-                    let availability = self.shared.client.availability();
-                    Box::pin(availability.pause(&mut self.backoff, *pause, *asked, self.at.returns)).await;
-                    State::Starting(*next)
-                }
-            };
+    // Not an `async fn`, nor is `watch`: those store their arguments twice.
+    #[expect(clippy::manual_async_fn, reason = "see above")]
+    pub(crate) fn run<'a>(&'a mut self, is_open: &'a AtomicBool) -> impl Future<Output = Infallible> + Send + 'a {
+        async move {
+            let mut state = State::Starting(Start::StreamingList);
+            loop {
+                state = match &mut state {
+                    State::Starting(start) => Box::pin(self.start(*start)).await,
+                    State::Watching(watch) => self.watch(watch, is_open).await,
+                    State::BackingOff { pause, asked, next } => {
+                        let Self { shared, pauses, at, .. } = &mut *self;
+                        let pauses = pauses.get_or_insert_with(|| Box::new(Pauses::new(shared.client.options())));
+                        let availability = shared.client.availability();
+                        Box::pin(availability.pause(&mut pauses.backoff, *pause, *asked, at.returns)).await;
+                        State::Starting(*next)
+                    }
+                };
+            }
         }
     }
 
     /// Takes in what an open watch brings, until it ends.
-    async fn watch(&mut self, watch: &mut Watch, is_open: &AtomicBool) -> State {
-        is_open.store(true, Ordering::Relaxed);
-        let shared = Arc::clone(&self.shared);
-        let mut member = None;
-        let ended = loop {
-            let patience = match self.at.currency {
-                Currency::Known => {
-                    if let (None, Some(liveness)) = (&member, watch.liveness()) {
-                        member = Some(shared.quiet.join(&self.sink, self.selection.target(), liveness));
+    #[expect(clippy::manual_async_fn, reason = "see `run`")]
+    fn watch<'a>(
+        &'a mut self,
+        watch: &'a mut Watch,
+        is_open: &'a AtomicBool,
+    ) -> impl Future<Output = State> + Send + 'a {
+        async move {
+            is_open.store(true, Ordering::Relaxed);
+            let mut member = None;
+            let ended = loop {
+                let patience = match self.at.currency {
+                    Currency::Known => {
+                        if let (None, Some(liveness)) = (&member, watch.liveness()) {
+                            member = Some(self.shared.quiet.join(&self.sink, self.selection.target(), liveness));
+                        }
+                        self.shared.client.options().idle_timeout
                     }
-                    shared.client.options().idle_timeout
+                    Currency::Settling { .. } => SETTLED,
+                    Currency::Unconfirmed { .. } => self.shared.client.options().idle_timeout,
+                };
+                let event = match watch.next(Instant::now() + patience).await {
+                    Ok(Ok(event)) => event,
+                    Ok(Err(End::Idle)) if matches!(self.at.currency, Currency::Settling { .. }) => {
+                        self.at.currency = Currency::Known;
+                        self.sink.confirm(Duration::ZERO);
+                        continue;
+                    }
+                    Ok(Err(end)) => break Ok(end),
+                    Err(error) => break Err(Box::new(error)),
+                };
+                match self.take(event) {
+                    Ok(true) => {}
+                    Ok(false) => break Ok(End::WentBack),
+                    Err(error) => break Err(Box::new(error)),
                 }
-                Currency::Settling { .. } => SETTLED,
-                Currency::Unconfirmed { .. } => shared.client.options().idle_timeout,
             };
-            let event = match watch.next(Instant::now() + patience).await {
-                Ok(Ok(event)) => event,
-                Ok(Err(End::Idle)) if matches!(self.at.currency, Currency::Settling { .. }) => {
-                    self.at.currency = Currency::Known;
-                    self.sink.confirm(Duration::ZERO);
-                    continue;
-                }
-                Ok(Err(end)) => break Ok(end),
-                Err(error) => break Err(Box::new(error)),
-            };
-            match self.take(event) {
-                Ok(true) => {}
-                Ok(false) => break Ok(End::WentBack),
-                Err(error) => break Err(Box::new(error)),
+            // From here on nobody else tells the sink anything, but that too much time passes until another watch is open.
+            drop(member);
+            is_open.store(false, Ordering::Relaxed);
+            if self.at.currency == Currency::Known {
+                self.unwatched = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
             }
-        };
-        // From here on nobody else tells the sink anything, but that too much time passes until another watch is open.
-        drop(member);
-        is_open.store(false, Ordering::Relaxed);
-        if self.at.currency == Currency::Known {
-            self.unwatched = Some(shared.quiet.unwatched(&self.sink, self.selection.target()));
-        }
-        match ended {
-            Ok(end) => self.ended(&end),
-            Err(error) => self.failed(Start::Resuming, *error),
+            match ended {
+                Ok(end) => self.ended(&end),
+                Err(error) => self.failed(Start::Resuming, *error),
+            }
         }
     }
 
@@ -418,7 +442,7 @@ impl<S: Sink> ListWatch<S> {
         }
         let namespace = self.selection.namespace();
         if error.is_forbidden() && namespace.is_some_and(|namespace| self.shared.client.doubts_forbidden(namespace)) {
-            let pause = self.doubts.pause();
+            let pause = self.pauses().doubts.pause();
             return State::BackingOff { pause, asked: None, next: Start::StreamingList };
         }
         let next = match during {
@@ -430,8 +454,9 @@ impl<S: Sink> ListWatch<S> {
             Start::Resuming
                 if error.is_no_room() && self.unwatched.as_ref().is_some_and(|member| !member.is_stale()) =>
             {
-                let pause = self.backoff.pause();
-                return State::BackingOff { pause: self.backoff.knock(pause), asked: None, next: Start::Resuming };
+                let backoff = &mut self.pauses().backoff;
+                let pause = backoff.pause();
+                return State::BackingOff { pause: backoff.knock(pause), asked: None, next: Start::Resuming };
             }
             Start::Resuming if error.is_no_room() => Start::StreamingList,
             Start::Resuming if !resumes(&error) => {
@@ -481,14 +506,16 @@ impl<S: Sink> ListWatch<S> {
         self.unwatched = None;
         self.sink.failed(Arc::new(error));
         self.reset_backoff();
-        let pause = self.backoff.pause_after(asked);
-        let pause = if is_unreached && self.selection.knocks() { self.backoff.knock(pause) } else { pause };
+        let knocks = is_unreached && self.selection.knocks();
+        let backoff = &mut self.pauses().backoff;
+        let pause = backoff.pause_after(asked);
+        let pause = if knocks { backoff.knock(pause) } else { pause };
         State::BackingOff { pause, asked, next }
     }
 
     fn back_off(&mut self, asked: Option<Duration>, next: Start) -> State {
         self.reset_backoff();
-        State::BackingOff { pause: self.backoff.pause_after(asked), asked, next }
+        State::BackingOff { pause: self.pauses().backoff.pause_after(asked), asked, next }
     }
 
     fn next(&mut self, next: Start) -> State {
@@ -496,11 +523,14 @@ impl<S: Sink> ListWatch<S> {
         State::Starting(next)
     }
 
+    fn pauses(&mut self) -> &mut Pauses {
+        self.pauses.get_or_insert_with(|| Box::new(Pauses::new(self.shared.client.options())))
+    }
+
     /// What lasted longer than the longest pause was a success.
     fn reset_backoff(&mut self) {
         if self.at.begun.elapsed() >= self.shared.client.options().backoff_max {
-            self.backoff.reset();
-            self.doubts.reset();
+            self.pauses = None;
         }
     }
 }

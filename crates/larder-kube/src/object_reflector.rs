@@ -171,8 +171,7 @@ impl Tasks {
         dropped: oneshot::Receiver<()>,
     ) -> impl Future<Output = ()> + Send {
         async move {
-            let client = list_watch.shared.client.clone();
-            let _running = client.counters().reflector();
+            let _running = list_watch.shared.client.counters().reflector();
             // Only an open watch is worth spreading.
             let is_open = AtomicBool::new(false);
             let mut running = pin!(list_watch.run(&is_open));

@@ -1,5 +1,6 @@
 //! The counters and gauges of a client.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The gauges and counters of a [`KubeClient`](crate::KubeClient) and everything made from it.
@@ -140,9 +141,9 @@ impl Counters {
     }
 
     /// Counts a reflector until the guard is dropped.
-    pub(crate) fn reflector(&self) -> impl Sized {
+    pub(crate) fn reflector(self: &Arc<Self>) -> impl Sized + use<> {
         add(&self.reflectors);
-        Counted(&self.reflectors)
+        Reflector(Arc::clone(self))
     }
 
     pub(crate) fn listed(&self) {
@@ -198,11 +199,11 @@ impl Counters {
     }
 }
 
-/// Decrements a gauge when dropped.
-struct Counted<'a>(&'a AtomicU64);
+/// A reflector that is counted until this is dropped.
+struct Reflector(Arc<Counters>);
 
-impl Drop for Counted<'_> {
+impl Drop for Reflector {
     fn drop(&mut self) {
-        sub(self.0);
+        sub(&self.0.reflectors);
     }
 }

@@ -243,14 +243,16 @@ where
     }
 
     pub(crate) fn add_references(&self, namespace: &str, names: &[&str], uid: &str) -> Effects<'_> {
+        // The pod's objects share its UID.
+        let uid = Arc::from(uid);
         self.change_references(namespace, |shard, after| {
             for name in names {
-                self.add_reference(shard, after, ObjectKey::new(namespace, name), uid);
+                self.add_reference(shard, after, ObjectKey::new(namespace, name), &uid);
             }
         })
     }
 
-    fn add_reference(&self, shard: &mut ShardOf<F, R>, after: &mut AfterOf<F, R>, key: ObjectKey, uid: &str) {
+    fn add_reference(&self, shard: &mut ShardOf<F, R>, after: &mut AfterOf<F, R>, key: ObjectKey, uid: &Arc<str>) {
         let moment = self.moment(shard);
         let Shard { items, namespaces, .. } = shard;
         if let Some(item) = items.get_mut(&key) {

@@ -171,7 +171,6 @@ pub(crate) struct Watch {
     /// When its time is over.
     until: Instant,
     liveness: Option<Liveness>,
-    _open: Open,
     body: Box<Answer>,
     buffer: BytesMut,
     /// Up to where the buffer has been searched for the end of a line.
@@ -193,12 +192,12 @@ impl Watch {
         let now = Instant::now();
         let response =
             client.send(&scope.target, &Method::GET, &path, &Bytes::new(), now + options.watch_deadline).await?;
+        client.counters().watch_opened();
         Ok(Self {
             client: client.clone(),
             target: scope.target.clone(),
             until: now + Duration::from_secs(seconds),
             liveness: response.extensions().get().cloned(),
-            _open: Open::new(client),
             body: Box::new(response.into_body()),
             buffer: BytesMut::new(),
             searched: 0,
@@ -236,15 +235,14 @@ impl Watch {
                     line.zeroize();
                     return event.map(Ok);
                 }
-                let patience = self.client.options().fetch_deadline;
                 let until = match (self.buffer.is_empty(), begun) {
                     (true, _) => until,
-                    (false, Some(begun)) => begun + patience,
-                    (false, None) => *begun.insert(Instant::now()) + patience,
+                    (false, Some(begun)) => begun + self.patience(),
+                    (false, None) => *begun.insert(Instant::now()) + self.patience(),
                 };
                 let frame = match tokio::time::timeout_at(until, self.body.frame()).await {
                     Err(_) if self.buffer.is_empty() => return Ok(Err(End::Idle)),
-                    Err(_) => return Err(self.client.late(&self.target, patience)),
+                    Err(_) => return Err(self.client.late(&self.target, self.patience())),
                     // What is left of a line that broke off is told again by the next watch.
                     Ok(None) => {
                         // Servers close a little before or after the second.
@@ -259,6 +257,11 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// For how long an event that has begun may take.
+    fn patience(&self) -> Duration {
+        self.client.options().fetch_deadline
     }
 
     /// Grown by hand: what the buffer grows out of is overwritten too.
@@ -341,22 +344,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.buffer.zeroize();
-    }
-}
-
-/// Counts a watch as open for as long as it lives.
-struct Open(KubeClient);
-
-impl Open {
-    fn new(client: &KubeClient) -> Self {
-        client.counters().watch_opened();
-        Self(client.clone())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.counters().watch_closed();
+        self.client.counters().watch_closed();
     }
 }
 

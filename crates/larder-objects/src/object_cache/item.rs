@@ -90,7 +90,8 @@ pub(super) struct Link<E, H> {
     pub(super) handle: Option<H>,
     pub(super) started: Timestamp,
     pub(super) synced: bool,
-    pub(super) failing: Option<Failing<E>>,
+    /// In a box, because most reflectors never fail.
+    pub(super) failing: Option<Box<Failing<E>>>,
     /// When its last list began, as far as it said so.
     pub(super) listed: Stamp,
     pub(super) pulse: Arc<Pulse>,
@@ -123,7 +124,7 @@ impl<E, H> Link<E, H> {
     pub(super) fn fail<O>(&mut self, error: Arc<E>, at: Timestamp, after: &mut After<O, E, H>) {
         let since = self.failing.as_ref().map_or(at, |failing| failing.since);
         self.recover(after);
-        self.failing = Some(Failing { since, error });
+        self.failing = Some(Box::new(Failing { since, error }));
     }
 
     /// It fails no more.
@@ -188,7 +189,7 @@ pub(super) enum Verdict<E> {
 /// A referenced object.
 pub(super) struct Item<O, E, H> {
     /// How often each pod refers to it; most objects have one pod.
-    references: SmallVec<[(Box<str>, u32); 1]>,
+    references: SmallVec<[(Arc<str>, u32); 1]>,
     /// When it was first referenced.
     pub(super) born: Stamp,
     pub(super) observed: Observed<O>,
@@ -197,7 +198,8 @@ pub(super) struct Item<O, E, H> {
     pub(super) mounted: bool,
     /// When a poll of it last began.
     pub(super) polled: Option<Timestamp>,
-    pub(super) flight: Option<Flight<E>>,
+    /// In a box, because most of the time there is none.
+    pub(super) flight: Option<Box<Flight<E>>>,
     /// When it was last read, as [`offset`]; readers set it without a lock.
     pub(super) accessed: Arc<AtomicI64>,
     waiting: Vec<(u64, Waker)>,
@@ -218,10 +220,10 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
         }
     }
 
-    pub(super) fn add_reference(&mut self, uid: &str) {
-        match self.references.iter_mut().find(|(of, _)| **of == *uid) {
+    pub(super) fn add_reference(&mut self, uid: &Arc<str>) {
+        match self.references.iter_mut().find(|(of, _)| of == uid) {
             Some((_, count)) => *count = count.saturating_add(1),
-            None => self.references.push((uid.into(), 1)),
+            None => self.references.push((Arc::clone(uid), 1)),
         }
     }
 

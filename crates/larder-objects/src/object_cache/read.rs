@@ -171,7 +171,7 @@ where
             }
         };
         let fetch = fetch.boxed().shared();
-        item.flight = fetch.downgrade().map(|fetch| Flight { kind, began, fetch });
+        item.flight = fetch.downgrade().map(|fetch| Box::new(Flight { kind, began, fetch }));
         fetch
     }
 

@@ -40,7 +40,7 @@ fn item(held: Held, watch: Watch<Failure, u8>) -> Item<Doc, Failure, u8> {
 fn link(synced: bool, fails: bool) -> Own {
     let mut link = Link::new(moment(6));
     link.synced = synced;
-    link.failing = fails.then(|| Failing { since: at(7), error: Arc::new(Failure::Unavailable) });
+    link.failing = fails.then(|| Box::new(Failing { since: at(7), error: Arc::new(Failure::Unavailable) }));
     link
 }
 
@@ -299,12 +299,20 @@ fn one_that_waits_no_more_is_not_woken() {
 fn references_are_counted_for_each_pod() {
     let mut item = item(Held::Nothing, Watch::Off);
     for uid in ["a", "a", "b"] {
-        item.add_reference(uid);
+        item.add_reference(&uid.into());
     }
     let expected = [("c", 3, false), ("a", 2, false), ("b", 1, false), ("b", 1, false), ("a", 0, true), ("a", 0, true)];
     for (uid, left, none) in expected {
         assert_eq!((item.delete_reference(uid), item.references()), (none, left), "{uid}");
     }
+}
+
+/// What a node's daemon has: its handle of a reflector is five words.
+#[test]
+fn an_item_is_small() {
+    let size = size_of::<Item<Doc, Failure, (Box<()>, [usize; 4])>>();
+    // A size that allocators have; the next is 384.
+    assert!(size <= 320, "{size} bytes");
 }
 
 #[test]
