@@ -127,6 +127,19 @@ impl<'a> Beside<'a> {
         })
     }
 
+    /// larder's resident memory, in KiB.
+    ///
+    /// # Errors
+    ///
+    /// When it does not run.
+    pub fn memory(&self) -> Result<u64> {
+        let pid = self.larder.process().context("larder does not run")?.pid;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).context("read larder's memory")?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = resident.and_then(|rest| rest.trim().strip_suffix(" kB"));
+        number.and_then(|number| number.parse().ok()).context("no VmRSS")
+    }
+
     /// Ends larder.
     ///
     /// # Errors

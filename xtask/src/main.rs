@@ -15,6 +15,7 @@ mod test;
 mod testbed;
 mod tools;
 mod versus;
+mod watch_fanout;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -44,6 +45,8 @@ enum Command {
     ExitLatency(exit_latency::Arguments),
     /// How soon larder and a kubelet beside it answer with the pods of their node, on a real node.
     PodsLatency(pods_latency::Arguments),
+    /// How soon a change reaches the last of many watches of larder, and of the API server, on a real node.
+    WatchFanout(watch_fanout::Arguments),
     /// What each strategy costs the API server beside the kubelet's same one, and how stale its readers' answers are.
     ApiLoad(api_load::Arguments),
     /// What a relist of a full node costs, and how soon all is known when everything has changed.
@@ -75,6 +78,7 @@ fn run(command: Command) -> Result<()> {
         Command::Mutants(arguments) => mutants::run(&arguments),
         Command::ExitLatency(arguments) => exit_latency::run(&arguments),
         Command::PodsLatency(arguments) => pods_latency::run(&arguments),
+        Command::WatchFanout(arguments) => watch_fanout::run(&arguments),
         Command::ApiLoad(arguments) => api_load::run(&arguments),
         Command::RelistCost(arguments) => relist_cost::run(&arguments),
         Command::Footprint(arguments) => footprint::run(&arguments),

@@ -31,8 +31,8 @@ pub struct Limits {
     pub foreign_connections: usize,
     /// Requests that one connection over HTTP/2 may have under way at once. Default: 100, as the API server's.
     pub http2_streams: usize,
-    /// Requests over HTTP/2 that are answered at once, on all connections of root and the daemon's own user together. Default:
-    /// 512, as many as can come over HTTP/1.1, one on each connection. One more is answered with 429.
+    /// Requests over HTTP/2 that are answered at once, on all connections of root and the daemon's own user together, watches
+    /// among them. Default: 2048. One more is answered with 429.
     pub http2_requests: usize,
     /// Open connections to the metrics' address. Default: 32. One more is treated as above.
     pub metrics_connections: usize,
@@ -57,7 +57,7 @@ impl Default for Limits {
             connections: 512,
             foreign_connections: 32,
             http2_streams: 100,
-            http2_requests: 512,
+            http2_requests: 2048,
             metrics_connections: 32,
             metrics_requests_per_connection: 1000,
             head_timeout: Duration::from_secs(30),
