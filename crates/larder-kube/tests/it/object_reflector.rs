@@ -354,6 +354,29 @@ async fn a_watch_whose_time_is_over_goes_on_where_it_was() {
     assert!(asked[1].path.contains(&format!("&resourceVersion={version}&")), "{}", asked[1].path);
 }
 
+/// Servers close watches a little before their time or after it.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_some_seconds_before_its_time_goes_on_where_it_was() {
+    let (fake, _reflect, feed, told) = synced("10").await;
+    let first = fake.asked().remove(0);
+    let seconds = first.path.rsplit_once("timeoutSeconds=").unwrap().1.parse().unwrap();
+    let ends_at = first.at + Duration::from_secs(seconds) - Duration::from_secs(4);
+    let mut version = 10;
+    while Instant::now() + Duration::from_mins(1) < ends_at {
+        tokio::time::advance(Duration::from_mins(1)).await;
+        version += 1;
+        feed.bookmark(&version.to_string()).await;
+        told.expect([&*format!("bookmark: {version}")]).await;
+    }
+    tokio::time::advance(ends_at - Instant::now()).await;
+    let (_again, second) = Feed::new();
+    fake.push(second);
+    drop(feed);
+    told.expect(["confirm"]).await;
+    let asked = fake.until_asked(2).await;
+    assert!(asked[1].path.contains(&format!("&resourceVersion={version}&")), "{}", asked[1].path);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_object_whose_watch_finds_no_room_is_listed_at_least_every_45_s() {
     fn answer(path: &str) -> Answer {
