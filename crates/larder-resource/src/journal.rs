@@ -74,7 +74,7 @@ mod log;
 /// How many changes a journal keeps for those who resume.
 pub const ENTRIES: usize = 1024;
 /// How many bytes the objects in the log have at most that are no longer current.
-pub const OLD_BYTES: usize = 8 << 20;
+pub const OLD_BYTES: usize = 2 << 20;
 /// How many changes a follower gets at once.
 const AT_ONCE: usize = 64;
 
