@@ -193,7 +193,8 @@ impl Log {
     }
 
     pub(super) fn replace(&mut self, objects: Vec<Arc<Resource>>, version: u64) {
-        if self.order == Order::OfServer && version != 0 && version < self.version {
+        let went_back = self.order == Order::OfServer && version != 0 && version < self.version;
+        if went_back {
             self.reset();
         }
         let listed: BTreeSet<ObjectKey> = objects.iter().map(|object| (**object).as_ref().key()).collect();
@@ -207,6 +208,9 @@ impl Log {
         let gone: Vec<_> = self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         for key in gone {
             self.remove(&key, None);
+        }
+        if went_back {
+            self.begin(version);
         }
     }
 

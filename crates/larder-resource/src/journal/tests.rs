@@ -85,6 +85,8 @@ fn versions_that_went_back_end_all_followers() {
     journal.replace(vec![object(Kind::Pod, "a", "a1", 3)], 4);
     assert_eq!(now(&mut follower).unwrap_err(), Ended::BeganAnew);
     assert_eq!((journal.version(), journal.followers()), (4, 0));
+    assert_eq!(journal.resume(3).unwrap_err(), ResumeError::Expired { asked: 3, oldest: 4 });
+    assert_eq!(journal.resume(4).map(|mut follower| told(&mut follower).len()), Ok(0));
     drop(follower);
     assert_eq!(journal.followers(), 0);
 }

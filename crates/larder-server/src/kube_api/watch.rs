@@ -23,7 +23,7 @@ use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::stream;
 use larder_resource::Kind;
-use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource, Snapshot};
+use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource};
 use larder_resource::json_of_resource;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -74,17 +74,25 @@ pub(super) fn begin(
         bookmarks: options.bookmarks,
         ends_at: now + lasts,
         bookmark_at: now + BOOKMARK_PERIOD,
+        initial: None,
         out: Chunks::default(),
         has_ended: false,
     };
     if let Some(snapshot) = initial {
-        watch.initial(snapshot, options.send_initial_events == Some(true));
+        let ends_at = options.send_initial_events.filter(|with_end| *with_end).map(|_| snapshot.version);
+        watch.initial = Some(Initial { objects: watch.wanted.of(snapshot).into(), ends_at });
     }
     // The head of the answer goes out at once, even if no event does.
-    watch.out.flush();
     let first = stream::iter([Ok::<Bytes, Infallible>(Bytes::new())]);
     let events = stream::unfold(watch, |mut watch| async move { Some((Ok(watch.next().await?), watch)) });
     Ok(Body::from_stream(stream::StreamExt::chain(first, events)))
+}
+
+/// What a watch begins with. It is encoded while the client takes it.
+struct Initial {
+    objects: VecDeque<Arc<Resource>>,
+    /// The version of the bookmark that ends it, if the client asked for that.
+    ends_at: Option<u64>,
 }
 
 struct Watch {
@@ -98,17 +106,24 @@ struct Watch {
     bookmarks: bool,
     ends_at: Instant,
     bookmark_at: Instant,
+    initial: Option<Initial>,
     out: Chunks,
     has_ended: bool,
 }
 
 impl Watch {
-    fn initial(&mut self, snapshot: Snapshot, with_end: bool) {
-        let version = snapshot.version;
-        for object in self.wanted.of(snapshot) {
+    /// Encodes some more of what the watch begins with.
+    fn begin(&mut self, mut initial: Initial) {
+        while let Some(object) = initial.objects.pop_front() {
             self.event(EventType::Added, &object, None);
+            if !self.out.ready.is_empty() {
+                self.initial = Some(initial);
+                return;
+            }
         }
-        if with_end && self.bookmarks {
+        if let Some(version) = initial.ends_at
+            && self.bookmarks
+        {
             self.bookmark(version, true);
         }
     }
@@ -121,6 +136,11 @@ impl Watch {
             }
             if self.has_ended {
                 return None;
+            }
+            if let Some(initial) = self.initial.take() {
+                self.begin(initial);
+                self.out.flush();
+                continue;
             }
             let wakes_at = if self.bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
             tokio::select! {
