@@ -35,8 +35,10 @@ impl Node {
     /// ```
     pub fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
         let object = KubeObject::from_json(Kind::Node, json)?;
-        let wire: Wire<'_> = serde_json::from_slice(object.json())?;
-        let ttl = wire.metadata.0.annotations.and_then(|all| all.0.ttl).map(|value| Text::of(object.json(), &value));
+        let json = object.json();
+        let wire: Wire<'_> = serde_json::from_slice(&json)?;
+        let ttl = wire.metadata.0.annotations.and_then(|all| all.0.ttl).map(|value| Text::of(&json, &value));
+        drop(json);
         Ok(Self { object, ttl })
     }
 
@@ -69,13 +71,6 @@ impl AsRef<KubeObject> for Node {
     }
 }
 
-/// Its JSON.
-impl AsRef<[u8]> for Node {
-    fn as_ref(&self) -> &[u8] {
-        self.json()
-    }
-}
-
 impl SourceObject for Node {
     const KIND: Kind = Kind::Node;
 
@@ -96,7 +91,7 @@ impl SourceObject for Node {
     }
 
     fn ttl_annotation(&self) -> Option<&str> {
-        self.ttl.as_ref().map(|ttl| ttl.get(self.object.json()))
+        self.ttl.as_ref().map(|ttl| ttl.get(self.object.pieces()))
     }
 }
 

@@ -4,7 +4,8 @@
 //!
 //! - *Faithful*: [`KubeObject::json`] is what the source sent, byte by byte, so fields that larder does not know survive.
 //!   The one addition: items of a list carry no `kind` and `apiVersion`, so these are put in front.
-//! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 100 bytes.
+//! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 100 bytes. JSON that would leave much of
+//!   its block of memory unused is held in two blocks (`pieces`).
 //! - *Quiet*: `Debug` shows kind, name and version, never data. A Secret's bytes are overwritten when the last user of
 //!   them goes.
 //!
@@ -15,6 +16,7 @@
 use crate::error::DecodeError;
 use crate::json::{Borrowed, Entries, Pairs, Strict};
 use crate::kind::Kind;
+use crate::pieces::{Json, Pieces};
 use crate::text::{Span, Spans};
 use bytes::Bytes;
 use larder_objects::ObjectKey;
@@ -33,14 +35,13 @@ use zeroize::{Zeroize, Zeroizing};
 ///     "resourceVersion":"7"},"type":"kubernetes.io/tls","data":{"tls.key":"c2VjcmV0"}}"#;
 /// let secret = KubeObject::from_json(Kind::Secret, json.as_bytes())?;
 /// assert_eq!((secret.namespace(), secret.name(), secret.resource_version()), ("web", "tls", "7"));
-/// assert_eq!(secret.json(), json.as_bytes());
+/// assert_eq!(*secret.json(), *json.as_bytes());
 /// assert!(!format!("{secret:?}").contains("c2VjcmV0"));
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
 pub struct KubeObject {
     /// The JSON, and behind it what the JSON has with escapes.
-    bytes: Box<[u8]>,
-    json_len: u32,
+    pieces: Pieces,
     namespace: Span,
     name: Span,
     uid: Span,
@@ -69,8 +70,8 @@ impl KubeObject {
                 return Err(DecodeError::Unexpected { field, wants });
             }
         }
-        let mut json = Self::keep(kind, given, &head);
-        let json_len = u32::try_from(json.len()).map_err(|_| DecodeError::TooLarge { limit: u32::MAX as usize })?;
+        let json = Self::keep(kind, given, &head);
+        u32::try_from(json.len()).map_err(|_| DecodeError::TooLarge { limit: u32::MAX as usize })?;
         let Strict(wire): Strict<Wire<'_>> = serde_json::from_slice(&json)?;
         let Strict(meta) = wire.metadata;
         if meta.name.0.is_empty() {
@@ -78,8 +79,7 @@ impl KubeObject {
         }
         let mut spans = Spans::of(&json);
         let mut object = Self {
-            bytes: Box::default(),
-            json_len,
+            pieces: Pieces::default(),
             namespace: spans.span(&meta.namespace),
             name: spans.span(&meta.name),
             uid: spans.span(&meta.uid),
@@ -92,8 +92,7 @@ impl KubeObject {
             immutable: wire.immutable.unwrap_or_default(),
         };
         let behind = spans.behind();
-        let bytes = if behind.is_empty() { std::mem::take(&mut *json) } else { [&json, behind.as_bytes()].concat() };
-        object.bytes = bytes.into_boxed_slice();
+        object.pieces = Pieces::hold(json, behind);
         Ok(object)
     }
 
@@ -119,12 +118,12 @@ impl KubeObject {
 
     /// Its namespace; empty for a node.
     pub fn namespace(&self) -> &str {
-        self.namespace.get(&self.bytes)
+        self.namespace.get(&self.pieces)
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.name.get(&self.bytes)
+        self.name.get(&self.pieces)
     }
 
     /// Its namespace and name.
@@ -134,12 +133,12 @@ impl KubeObject {
 
     /// Its UID; empty where the source gave none.
     pub fn uid(&self) -> &str {
-        self.uid.get(&self.bytes)
+        self.uid.get(&self.pieces)
     }
 
     /// Its resource version, opaque but for equality; empty where the source gave none.
     pub fn resource_version(&self) -> &str {
-        self.resource_version.get(&self.bytes)
+        self.resource_version.get(&self.pieces)
     }
 
     /// Whether it says of itself that it never changes.
@@ -149,12 +148,12 @@ impl KubeObject {
 
     /// A Secret's type, such as `kubernetes.io/tls`; empty for other kinds and where none is given.
     pub fn type_(&self) -> &str {
-        self.type_.get(&self.bytes)
+        self.type_.get(&self.pieces)
     }
 
     /// Its labels, in the order of the JSON.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(key, value)| (key.get(&self.bytes), value.get(&self.bytes)))
+        self.labels.iter().map(|(key, value)| (key.get(&self.pieces), value.get(&self.pieces)))
     }
 
     /// The value of one label.
@@ -172,9 +171,17 @@ impl KubeObject {
         self.entries
     }
 
-    /// The whole object as JSON, with `kind` and `apiVersion`; [`json_of`] shares it.
-    pub fn json(&self) -> &[u8] {
-        self.bytes.get(..self.json_len as usize).unwrap_or_default()
+    /// The whole object as JSON, with `kind` and `apiVersion`. It is copied if it is held in two blocks; [`json_of`] shares it.
+    pub fn json(&self) -> Json<'_> {
+        Json::of(self.pieces.json())
+    }
+
+    pub(crate) fn json_len(&self) -> usize {
+        self.pieces.json().iter().map(|piece| piece.len()).sum()
+    }
+
+    pub(crate) fn pieces(&self) -> &Pieces {
+        &self.pieces
     }
 
     /// What may be kept of a Secret that went: its identity, version, labels and type, without values and annotations. An object
@@ -222,75 +229,78 @@ impl KubeObject {
     /// # Ok::<(), larder_resource::DecodeError>(())
     /// ```
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, DecodeError> {
-        Ok(serde_json::from_slice(self.json())?)
+        Ok(serde_json::from_slice(&self.json())?)
     }
 
     /// About how many bytes of memory it takes.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.bytes.len() + size_of_val(&*self.labels)
+        size_of::<Self>() + self.pieces.memory() + size_of_val(&*self.labels)
     }
 }
 
 impl Drop for KubeObject {
     fn drop(&mut self) {
         if self.kind == Kind::Secret {
-            self.bytes.zeroize();
+            self.pieces.zeroize();
         }
     }
 }
 
-impl AsRef<KubeObject> for KubeObject {
-    fn as_ref(&self) -> &KubeObject {
+impl AsRef<Self> for KubeObject {
+    fn as_ref(&self) -> &Self {
         self
     }
 }
 
-/// Its JSON.
-impl AsRef<[u8]> for KubeObject {
-    fn as_ref(&self) -> &[u8] {
-        self.json()
-    }
-}
-
-/// The JSON of a [`KubeObject`], [`Pod`](crate::Pod) or [`Node`](crate::Node) that others have too. The bytes are the object's
-/// own, which lives for as long as they do.
+/// The JSON of a [`KubeObject`], [`Pod`](crate::Pod) or [`Node`](crate::Node) that others have too, in two pieces, of which the
+/// second is empty as a rule. The bytes are the object's own, which lives for as long as they do.
 ///
 /// ```
 /// use larder_resource::{Kind, KubeObject, json_of};
 /// use std::sync::Arc;
 /// let object = Arc::new(KubeObject::from_json(Kind::ConfigMap, br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#)?);
-/// assert_eq!(json_of(Arc::clone(&object)).as_ptr(), object.json().as_ptr());
+/// let [json, rest] = json_of(Arc::clone(&object));
+/// assert_eq!((json.as_ptr(), rest.len()), (object.json().as_ptr(), 0));
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
-pub fn json_of<T: AsRef<[u8]> + Send + Sync + 'static>(object: Arc<T>) -> Bytes {
-    struct Shared<T>(Arc<T>);
-    impl<T: AsRef<[u8]>> AsRef<[u8]> for Shared<T> {
+pub fn json_of<T: AsRef<KubeObject> + Send + Sync + ?Sized + 'static>(object: Arc<T>) -> [Bytes; 2] {
+    struct First<T: ?Sized>(Arc<T>);
+    struct Rest<T: ?Sized>(Arc<T>);
+    impl<T: AsRef<KubeObject> + ?Sized> AsRef<[u8]> for First<T> {
         fn as_ref(&self) -> &[u8] {
-            (*self.0).as_ref()
+            let [first, _] = (*self.0).as_ref().pieces.json();
+            first
         }
     }
-    Bytes::from_owner(Shared(object))
+    impl<T: AsRef<KubeObject> + ?Sized> AsRef<[u8]> for Rest<T> {
+        fn as_ref(&self) -> &[u8] {
+            let [_, rest] = (*self.0).as_ref().pieces.json();
+            rest
+        }
+    }
+    let [_, rest] = (*object).as_ref().pieces.json();
+    let rest = if rest.is_empty() { Bytes::new() } else { Bytes::from_owner(Rest(Arc::clone(&object))) };
+    [Bytes::from_owner(First(object)), rest]
 }
 
 /// As [`json_of`], of an object from a [journal](crate::journal).
 ///
 /// ```
 /// use larder_resource::journal::Resource;
-/// use larder_resource::{Kind, KubeObject, json_of_resource};
+/// use larder_resource::{Kind, KubeObject, json_of_resource, whole_json};
 /// use std::sync::Arc;
 /// let object: Arc<Resource> = Arc::new(KubeObject::from_json(Kind::ConfigMap, br#"{"metadata":{"name":"a"}}"#)?);
-/// assert!(json_of_resource(object).starts_with(b"{"));
+/// assert!(whole_json(&json_of_resource(object)).starts_with(b"{"));
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
-pub fn json_of_resource(object: Arc<crate::journal::Resource>) -> Bytes {
-    struct Shared(Arc<crate::journal::Resource>);
-    impl AsRef<[u8]> for Shared {
-        fn as_ref(&self) -> &[u8] {
-            let object: &KubeObject = (*self.0).as_ref();
-            object.json()
-        }
-    }
-    Bytes::from_owner(Shared(object))
+pub fn json_of_resource(object: Arc<crate::journal::Resource>) -> [Bytes; 2] {
+    json_of(object)
+}
+
+/// The two pieces as one. A copy is overwritten when it is dropped.
+pub fn whole_json(pieces: &[Bytes; 2]) -> Bytes {
+    let [first, rest] = pieces;
+    if rest.is_empty() { first.clone() } else { Bytes::from_owner(Zeroizing::new(pieces.concat())) }
 }
 
 impl larder_objects::Object for KubeObject {
@@ -315,7 +325,7 @@ impl fmt::Debug for KubeObject {
             .field("name", &self.name())
             .field("uid", &self.uid())
             .field("resource_version", &self.resource_version())
-            .field("json_bytes", &self.json_len)
+            .field("json_bytes", &self.json_len())
             .finish_non_exhaustive()
     }
 }

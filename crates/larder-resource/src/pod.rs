@@ -103,23 +103,21 @@ impl Pod {
     /// The bytes are not the JSON of a pod with a name.
     pub fn from_json(json: &[u8]) -> Result<Self, DecodeError> {
         let object = KubeObject::from_json(Kind::Pod, json)?;
-        let wire: Wire<'_> = serde_json::from_slice(object.json())?;
+        let json = object.json();
+        let wire: Wire<'_> = serde_json::from_slice(&json)?;
         let Strict(meta) = wire.metadata;
         let annotations = meta.annotations.map(|Strict(all)| all).unwrap_or_default();
         let spec = wire.spec.map(|Strict(spec)| spec).unwrap_or_default();
         let status = wire.status.map(|Strict(status)| status).unwrap_or_default();
-        Ok(Self {
-            mirrored_uid: Text::of(object.json(), &annotations.mirror),
-            node_name: Text::of(object.json(), &spec.node_name),
-            phase: Phase::of(&status.phase.0),
-            is_deleting: meta.deletion_timestamp.is_some(),
-            object,
-        })
+        let (mirrored_uid, node_name) = (Text::of(&json, &annotations.mirror), Text::of(&json, &spec.node_name));
+        let (phase, is_deleting) = (Phase::of(&status.phase.0), meta.deletion_timestamp.is_some());
+        drop(json);
+        Ok(Self { object, mirrored_uid, node_name, phase, is_deleting })
     }
 
     /// The UID under which the container runtime has this pod (see [`runtime_uid`]).
     pub fn runtime_uid(&self) -> &str {
-        match self.mirrored_uid.get(self.json()) {
+        match self.mirrored_uid.get(self.pieces()) {
             "" => self.uid(),
             mirrored => mirrored,
         }
@@ -127,12 +125,12 @@ impl Pod {
 
     /// Whether this is the API server's picture of a static pod.
     pub fn is_mirror(&self) -> bool {
-        !self.mirrored_uid.get(self.json()).is_empty()
+        !self.mirrored_uid.get(self.pieces()).is_empty()
     }
 
     /// The node that it is bound to; empty where none is.
     pub fn node_name(&self) -> &str {
-        self.node_name.get(self.json())
+        self.node_name.get(self.pieces())
     }
 
     /// Its phase, as the source last said.
@@ -171,13 +169,6 @@ impl Deref for Pod {
 impl AsRef<KubeObject> for Pod {
     fn as_ref(&self) -> &KubeObject {
         &self.object
-    }
-}
-
-/// Its JSON.
-impl AsRef<[u8]> for Pod {
-    fn as_ref(&self) -> &[u8] {
-        self.json()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Short strings that usually lie inside the JSON they came from.
 
 use crate::json::Borrowed;
+use crate::pieces::Pieces;
 use std::borrow::Cow;
 
-/// Where a string stands in some bytes, of which it is UTF-8.
+/// Where a string stands in the bytes of an object, of which it is UTF-8.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     start: u32,
@@ -16,7 +17,7 @@ impl Span {
         Self { start: u32::try_from(start).unwrap_or(u32::MAX), len: u32::try_from(len).unwrap_or(u32::MAX) }
     }
 
-    /// Where `text`, which was parsed from `json`, stands in it; none where the JSON has it with escapes.
+    /// Where `text`, which was parsed from `json`, stands in it; none where the JSON has it with escapes, or in two pieces.
     fn within(json: &[u8], text: &Borrowed<'_>) -> Option<Self> {
         let Cow::Borrowed(slice) = &text.0 else { return text.0.is_empty().then(|| Self::new(0, 0)) };
         if slice.is_empty() {
@@ -25,20 +26,22 @@ impl Span {
         // A difference of addresses, no pointer is made of it; checked against the bounds before it is used.
         let start = slice.as_ptr().addr().wrapping_sub(json.as_ptr().addr());
         let inside = json.get(start..).and_then(|rest| rest.get(..slice.len()));
-        (inside == Some(slice.as_bytes())).then(|| Self::new(start, slice.len()))
+        let cut = Pieces::cut(json.len());
+        let is_whole = start >= cut || start.saturating_add(slice.len()) <= cut;
+        (is_whole && inside == Some(slice.as_bytes())).then(|| Self::new(start, slice.len()))
     }
 
-    pub(crate) fn get(self, bytes: &[u8]) -> &str {
-        let (start, len) = (self.start as usize, self.len as usize);
+    pub(crate) fn get(self, pieces: &Pieces) -> &str {
         // The span was found in these very bytes as UTF-8; were it not, an empty string is the harmless answer.
-        bytes
-            .get(start..start.saturating_add(len))
+        pieces
+            .get(self.start as usize, self.len as usize)
             .and_then(|bytes| std::str::from_utf8(bytes).ok())
             .unwrap_or_default()
     }
 }
 
-/// The strings of an object's JSON. Those that the JSON has with escapes are to be put behind it, as they read.
+/// The strings of an object's JSON. Those that the JSON has with escapes, or in two pieces, are to be put behind it, as they
+/// read.
 ///
 /// Names, UIDs and resource versions never need escapes, so an object pays 8 bytes for each and no allocation.
 pub(crate) struct Spans<'a> {
@@ -66,7 +69,7 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// A string of an object's JSON: where it stands there, or its own copy where the JSON has it with escapes.
+/// A string of an object's JSON: where it stands there, or its own copy where the JSON has it with escapes or in two pieces.
 pub(crate) enum Text {
     Span(Span),
     Owned(Box<str>),
@@ -79,9 +82,9 @@ impl Text {
     }
 
     /// The string, out of the JSON that it was made with.
-    pub(crate) fn get<'a>(&'a self, json: &'a [u8]) -> &'a str {
+    pub(crate) fn get<'a>(&'a self, pieces: &'a Pieces) -> &'a str {
         match self {
-            Self::Span(span) => span.get(json),
+            Self::Span(span) => span.get(pieces),
             Self::Owned(text) => text,
         }
     }

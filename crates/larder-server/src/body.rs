@@ -51,7 +51,7 @@ impl hyper::body::Body for ChunkedBody {
 }
 
 /// A Kubernetes list in JSON, made of the JSON of its items.
-pub(crate) fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator<Item = Bytes>) -> ChunkedBody {
+pub(crate) fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator<Item = [Bytes; 2]>) -> ChunkedBody {
     let mut parts = ChunkedBody::default();
     let mut head = BytesMut::new();
     head.extend_from_slice(br#"{"kind":""#);
@@ -64,7 +64,9 @@ pub(crate) fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator
         if at > 0 {
             parts.push(Bytes::from_static(b","));
         }
-        parts.push(item);
+        for piece in item {
+            parts.push(piece);
+        }
     }
     parts.push(Bytes::from_static(b"]}\n"));
     parts
@@ -77,7 +79,8 @@ mod tests {
     use hyper::body::Body as _;
 
     async fn check(items: &[&'static str], expected: &str) {
-        let parts = kubernetes_list("Secret", 7, items.iter().map(|item| Bytes::from_static(item.as_bytes())));
+        let items = items.iter().map(|item| [Bytes::from_static(item.as_bytes()), Bytes::new()]);
+        let parts = kubernetes_list("Secret", 7, items);
         let length = parts.size_hint().exact();
         let sent = parts.collect().await.unwrap().to_bytes();
         assert_eq!(sent, expected);

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue, header};
 use larder_node::{Answer, ObjectKind, ReadError};
 use larder_objects::ObjectKey;
 use larder_resource::journal::Journal;
-use larder_resource::{Kind, json_of};
+use larder_resource::{Kind, KubeObject, json_of};
 use options::{ListOptions, Version, Wanted};
 use representation::Representation;
 use std::fmt::Write as _;
@@ -311,7 +311,7 @@ async fn get_one(
     one(&app, kind.kind(), &params, &headers, answer)
 }
 
-fn one<T: AsRef<[u8]> + Send + Sync + 'static>(
+fn one<T: AsRef<KubeObject> + Send + Sync + 'static>(
     app: &App,
     kind: Kind,
     params: &Params,

@@ -24,7 +24,7 @@ async fn a_consistent_read_names_no_version_and_one_from_the_cache_names_zero() 
     let first = read(&fake, KubeOptions::default(), ReadKind::Consistent).await.unwrap();
     read(&fake, KubeOptions::default(), ReadKind::ApiServerCache).await.unwrap();
     assert_eq!(first.resource_version(), "7");
-    assert_eq!(first.json(), secret("web", "tls", "7").to_string().as_bytes());
+    assert_eq!(*first.json(), *secret("web", "tls", "7").to_string().as_bytes());
     assert_eq!(
         fake.paths(),
         ["/api/v1/namespaces/web/secrets/tls", "/api/v1/namespaces/web/secrets/tls?resourceVersion=0"]

@@ -52,9 +52,9 @@ async fn the_first_list_is_consistent_and_the_beginning_of_the_watch() {
     assert_eq!((a.uid(), a.resource_version(), a.node_name()), ("uid-a", "3", "n1"));
     assert!(reader.get_by_runtime_uid("uid-b").is_some_and(|b| b.name() == "b"));
     // The list's items have no kind; what is served has, and keeps what larder does not know.
-    let json: Value = serde_json::from_slice(a.json()).unwrap();
+    let json: Value = serde_json::from_slice(&a.json()).unwrap();
     assert_eq!((&json["kind"], &json["apiVersion"]), (&"Pod".into(), &"v1".into()));
-    assert!(std::str::from_utf8(a.json()).unwrap().contains("\"fieldOfTheFuture\":[1,2.5]"));
+    assert!(std::str::from_utf8(&a.json()).unwrap().contains("\"fieldOfTheFuture\":[1,2.5]"));
     until(|| reader.status().watches == 1).await;
     let status = reader.status();
     assert_eq!((status.lists, status.objects, status.failures), (1, 2, 0));

@@ -80,14 +80,14 @@ async fn pods_secrets_and_config_maps_follow_the_files() {
     assert_eq!(fetcher.source(ReadKind::Consistent), Source::Manifest);
     let key = ObjectKey::new("default", "tls");
     let first = fetcher.fetch(&key, ReadKind::Consistent).await.unwrap();
-    assert!(std::str::from_utf8(first.json()).unwrap().contains("b25l"));
+    assert!(std::str::from_utf8(&first.json()).unwrap().contains("b25l"));
 
     fs::write(folder.path().join("b.yaml"), pod("db")).unwrap();
     assert!(matches!(changes.next().await, Some(Change::Set { new, old: None }) if new.name() == "db"));
     fs::write(folder.path().join("a.yaml"), secret("tls", "two")).unwrap();
     assert!(matches!(changes.next().await, Some(Change::Removed(old)) if old.name() == "web"));
     let second = fetcher.fetch(&key, ReadKind::Consistent).await.unwrap();
-    assert!(std::str::from_utf8(second.json()).unwrap().contains("dHdv"));
+    assert!(std::str::from_utf8(&second.json()).unwrap().contains("dHdv"));
     let order = larder_objects::resource_version_order;
     assert!(order(second.resource_version()) > order(first.resource_version()));
 

@@ -229,7 +229,7 @@ impl Log {
         };
         let number = self.end();
         if event == EventType::Deleted {
-            self.old_bytes += (*object).as_ref().json().len();
+            self.old_bytes += (*object).as_ref().json_len();
         }
         let (object, position) = (Some(object), self.version);
         let encodings = std::array::from_fn(|_| OnceLock::new());
@@ -246,7 +246,7 @@ impl Log {
     fn supersede(&mut self, number: Option<u64>) {
         let Some((number, at)) = number.and_then(|number| Some((number, self.index(number)?))) else { return };
         if let Some(object) = self.entries.get(at).and_then(|entry| entry.object.as_ref()) {
-            self.old_bytes += (**object).as_ref().json().len();
+            self.old_bytes += (**object).as_ref().json_len();
             self.superseded.insert(number);
         }
     }
@@ -283,14 +283,14 @@ impl Log {
     }
 
     fn forget_bytes(&mut self, entry: &Entry) {
-        let bytes = entry.object.as_ref().map_or(0, |object| (**object).as_ref().json().len());
+        let bytes = entry.object.as_ref().map_or(0, |object| (**object).as_ref().json_len());
         self.old_bytes = self.old_bytes.saturating_sub(bytes);
     }
 }
 
 /// Whether two objects without versions are the same. With versions, the versions say so.
 fn same_bytes(old: &KubeObject, new: &KubeObject) -> bool {
-    !new.resource_version().is_empty() || old.json() == new.json()
+    !new.resource_version().is_empty() || *old.json() == *new.json()
 }
 
 impl Entry {

@@ -134,7 +134,7 @@ fn the_log_keeps_no_value_of_a_secret_that_is_not_current() {
     assert_eq!(journal.resume(6).map(|mut follower| told(&mut follower)), Ok(vec!["MODIFIED a 7".to_owned()]));
     journal.remove(&key("a"), None);
     let entries = now(&mut follower).unwrap();
-    let json = std::str::from_utf8((**entries[0].object().unwrap()).as_ref().json()).unwrap().to_owned();
+    let json = std::str::from_utf8(&(**entries[0].object().unwrap()).as_ref().json()).unwrap().to_owned();
     assert!(json.contains(r#""uid":"a1""#) && !json.contains("c2VjcmV0"), "{json}");
 }
 

@@ -20,7 +20,7 @@ fn metadata_is_read_whatever_its_order_and_form() {
     assert_eq!((object.label("app"), object.label("none")), (Some("web"), None));
     assert_eq!(object.created_at(), Some(1_767_323_045));
     assert!(object.is_immutable());
-    assert_eq!(object.json(), json.as_bytes());
+    assert_eq!(*object.json(), *json.as_bytes());
     assert_eq!(object.key(), ObjectKey::new("ns", "name"));
 }
 
@@ -53,7 +53,7 @@ fn kind_and_version_are_put_in_front_where_a_list_left_them_out() {
     ];
     for (given, kept) in table {
         let object = parse(given).unwrap();
-        assert_eq!(object.json(), kept.as_bytes());
+        assert_eq!(*object.json(), *kept.as_bytes());
         assert_eq!(object.name(), "n");
     }
 }
@@ -150,10 +150,39 @@ fn what_stands_behind_the_json_is_not_served() {
     let object = Arc::new(KubeObject::from_json(Kind::Secret, json.as_bytes()).unwrap());
     assert_eq!((object.namespace(), object.name(), object.uid(), object.type_()), ("ns", "n", "u", ""));
     assert_eq!(object.labels().collect::<Vec<_>>(), [("a", "é"), ("b", "")]);
-    assert_eq!(object.json(), json.as_bytes());
+    assert_eq!(*object.json(), *json.as_bytes());
     let shared = json_of(Arc::clone(&object));
     drop(object);
-    assert_eq!(shared, json);
+    assert_eq!(shared.concat(), json.as_bytes());
+}
+
+#[test]
+fn an_object_in_two_blocks_reads_as_in_one() {
+    let mut cut = 0;
+    // The end of the first block comes to lie in each of the strings.
+    for data in 3800..4100 {
+        let json = format!(
+            r#"{{"kind":"Secret","apiVersion":"v1","data":{{"a":"{}"}},"metadata":{{"namespace":"web","name":"tls","uid":"u1",
+            "resourceVersion":"77","labels":{{"tier":"fr\u006fnt","app":"shop"}}}},"type":"kubernetes.io/tls"}}"#,
+            "x".repeat(data)
+        );
+        let object = Arc::new(KubeObject::from_json(Kind::Secret, json.as_bytes()).unwrap());
+        let strings = (object.namespace(), object.name(), object.uid(), object.resource_version(), object.type_());
+        assert_eq!(strings, ("web", "tls", "u1", "77", "kubernetes.io/tls"), "{data}");
+        assert_eq!(object.labels().collect::<Vec<_>>(), [("tier", "front"), ("app", "shop")], "{data}");
+        assert_eq!(*object.json(), *json.as_bytes());
+        let shared = json_of(object);
+        cut += usize::from(!shared[1].is_empty());
+        assert_eq!(shared.concat(), json.as_bytes(), "{data}");
+    }
+    assert!(cut > 200, "{cut} of them are in two blocks");
+    let pod = |data: usize| {
+        let annotations = format!(r#"{{"a":"{}","kubernetes.io/config.mirror":"static"}}"#, "x".repeat(data));
+        let json =
+            format!(r#"{{"metadata":{{"name":"p","annotations":{annotations}}},"spec":{{"nodeName":"node-1"}}}}"#);
+        Pod::from_json(json.as_bytes()).unwrap()
+    };
+    assert!((3900..4100).map(pod).all(|pod| (pod.runtime_uid(), pod.node_name()) == ("static", "node-1")));
 }
 
 #[test]

@@ -214,12 +214,12 @@ impl Fields {
             Kind::Secret => vec![("type", object.type_().into())],
             Kind::ConfigMap => Vec::new(),
             Kind::Node => {
-                let node: Wire<NodeSpec, ()> = serde_json::from_slice(object.json()).unwrap_or_default();
+                let node: Wire<NodeSpec, ()> = serde_json::from_slice(&object.json()).unwrap_or_default();
                 let unschedulable = node.spec.unwrap_or_default().unschedulable.unwrap_or_default();
                 vec![("spec.unschedulable", unschedulable.to_string().into())]
             }
             Kind::Pod => {
-                let pod: Wire<PodSpec, PodStatus> = serde_json::from_slice(object.json()).unwrap_or_default();
+                let pod: Wire<PodSpec, PodStatus> = serde_json::from_slice(&object.json()).unwrap_or_default();
                 let (spec, status) = (pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
                 let text = |value: Option<String>| Cow::from(value.unwrap_or_default());
                 vec![

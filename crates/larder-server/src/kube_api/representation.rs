@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use larder_resource::journal::Resource;
 use larder_resource::representation::{IncludeObject, Table, partial_metadata, partial_metadata_list};
-use larder_resource::{Kind, json_of_resource};
+use larder_resource::{Kind, json_of_resource, whole_json};
 use std::sync::Arc;
 
 /// What larder offers.
@@ -69,21 +69,28 @@ impl Representation {
             Self::Object => Ok(kubernetes_list(kind.as_str(), version, items)),
             Self::Table(include) => {
                 let table = Table { kind: kind.into(), include, with_columns: true };
-                Ok(body(table.list(&version.to_string(), items, now(app)).map_err(|error| unwritable(&error))?))
+                Ok(body(
+                    table
+                        .list(&version.to_string(), items.map(|json| whole_json(&json)), now(app))
+                        .map_err(|error| unwritable(&error))?,
+                ))
             }
             Self::Metadata => {
-                let list = partial_metadata_list(kind.into(), &version.to_string(), items);
+                let list =
+                    partial_metadata_list(kind.into(), &version.to_string(), items.map(|json| whole_json(&json)));
                 Ok(body(vec![list.map_err(|error| unwritable(&error))?]))
             }
         }
     }
 
     /// One object.
-    pub(crate) fn one(self, app: &App, kind: Kind, json: Bytes) -> Result<ChunkedBody, ApiError> {
+    pub(crate) fn one(self, app: &App, kind: Kind, json: [Bytes; 2]) -> Result<ChunkedBody, ApiError> {
         match self {
             Self::Object => {
                 let mut whole = ChunkedBody::default();
-                whole.push(json);
+                for piece in json {
+                    whole.push(piece);
+                }
                 Ok(whole)
             }
             Self::Table(_) | Self::Metadata => {
@@ -97,13 +104,15 @@ impl Representation {
         self,
         app: &App,
         kind: Kind,
-        json: &Bytes,
+        json: &[Bytes; 2],
         with_columns: bool,
     ) -> Result<Vec<Bytes>, larder_resource::DecodeError> {
         match self {
-            Self::Object => Ok(vec![json.clone()]),
-            Self::Table(include) => Table { kind: kind.into(), include, with_columns }.object(json, now(app)),
-            Self::Metadata => Ok(vec![partial_metadata(kind.into(), json)?]),
+            Self::Object => Ok(json.iter().filter(|piece| !piece.is_empty()).cloned().collect()),
+            Self::Table(include) => {
+                Table { kind: kind.into(), include, with_columns }.object(&whole_json(json), now(app))
+            }
+            Self::Metadata => Ok(vec![partial_metadata(kind.into(), &whole_json(json))?]),
         }
     }
 
