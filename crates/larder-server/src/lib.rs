@@ -62,7 +62,6 @@ mod metrics;
 mod params;
 mod serve;
 mod socket;
-mod stall;
 pub mod wire;
 
 pub use error::ErrorBody;
