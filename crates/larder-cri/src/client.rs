@@ -2,6 +2,7 @@
 
 use crate::channel::{Connections, channel, explain};
 use crate::convert::{self, Listing};
+use crate::discovery::Discovery;
 use crate::endpoint::Endpoint;
 use crate::error::CriError;
 use crate::observe::{CriObserver, CriStats};
@@ -41,13 +42,14 @@ const CALLS_AT_A_TIME: usize = 4;
 /// A clone shares the connection and the counts.
 #[derive(Clone)]
 pub struct CriRuntime {
-    inner: Arc<Inner>,
+    discovery: Arc<Discovery>,
 }
 
-struct Inner {
-    endpoint: Endpoint,
+/// The client of the runtime at one endpoint.
+pub(crate) struct Client {
+    pub(crate) endpoint: Endpoint,
     options: CriOptions,
-    client: RuntimeServiceClient<Channel>,
+    calls: RuntimeServiceClient<Channel>,
     observer: Arc<dyn CriObserver>,
     connections: Connections,
     /// A connection of its own for the event stream, made when that is first asked for: however large a list is, events do
@@ -102,28 +104,34 @@ impl CriRuntime {
         options: CriOptions,
         observer: Arc<dyn CriObserver>,
     ) -> Result<Self, CriError> {
+        let client = Client::new(endpoint, &options, Arc::clone(&observer))?;
+        Ok(Self { discovery: Arc::new(Discovery::at(client, options, observer)) })
+    }
+
+    /// The first of these sockets where a runtime answers. Calls fail as unavailable until a [`search`](Self::search) has found
+    /// one. To be called within a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    ///
+    /// ```
+    /// use larder_cri::{CriOptions, CriRuntime, parse_endpoint};
+    /// use std::sync::Arc;
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let sockets = vec![parse_endpoint("/run/no-runtime-here/containerd.sock").unwrap()];
+    /// let runtime = CriRuntime::discover(sockets, CriOptions::default(), Arc::new(())).unwrap();
+    /// assert_eq!(runtime.place(), "one of /run/no-runtime-here/containerd.sock");
+    /// # });
+    /// ```
+    pub fn discover(
+        sockets: Vec<Endpoint>,
+        options: CriOptions,
+        observer: Arc<dyn CriObserver>,
+    ) -> Result<Self, CriError> {
         options.validate()?;
-        let connections = Connections::default();
-        let event_connections = Connections::default();
-        let client_over = |connections| {
-            RuntimeServiceClient::new(channel(&endpoint, &options, connections))
-                .max_decoding_message_size(options.max_message_bytes)
-        };
-        let (client, events) = (client_over(&connections), client_over(&event_connections));
-        Ok(Self {
-            inner: Arc::new(Inner {
-                endpoint,
-                options,
-                client,
-                observer,
-                connections,
-                events,
-                event_connections,
-                skipped_sandboxes: AtomicU64::new(0),
-                skipped_containers: AtomicU64::new(0),
-                peer: Mutex::new(None),
-            }),
-        })
+        Ok(Self { discovery: Arc::new(Discovery::among(sockets, options, observer)) })
     }
 
     /// A client of a runtime that is there: connects, and asks what it is.
@@ -138,13 +146,46 @@ impl CriRuntime {
     pub async fn connect(endpoint: Endpoint, options: CriOptions) -> Result<Self, CriError> {
         let runtime = Self::new(endpoint, options)?;
         let version = runtime.version().await?;
-        info!(endpoint = %runtime.inner.endpoint, runtime = version.name, version = version.version, "connected to the container runtime");
+        info!(endpoint = %runtime.place(), runtime = version.name, version = version.version, "connected to the container runtime");
         Ok(runtime)
     }
 
-    /// Where the runtime listens.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.inner.endpoint
+    /// Where the runtime listens; `None` until it is found.
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.found().map(|client| &client.endpoint)
+    }
+
+    /// Where the runtime listens, or where it is looked for, for a person.
+    pub fn place(&self) -> String {
+        self.discovery.place()
+    }
+
+    /// A warning, for a person, if another runtime answers at one of the sockets, too.
+    pub fn note(&self) -> Option<String> {
+        self.discovery.note()
+    }
+
+    /// Looks for a runtime until one is found, then calls `tell`, and looks for other runtimes from then on. Returns at once if
+    /// the endpoint was named, and never otherwise.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it closes its connections. Another call goes on.
+    pub async fn search(&self, tell: impl FnOnce()) {
+        self.discovery.search(tell).await;
+    }
+
+    /// Returns once there is a runtime.
+    ///
+    /// # Cancel safety
+    ///
+    /// It only waits.
+    pub async fn until_found(&self) {
+        self.discovery.until_found().await;
+    }
+
+    pub(crate) fn found(&self) -> Option<&Arc<Client>> {
+        self.discovery.found()
     }
 
     /// What the runtime says it is; asked once for each connection.
@@ -153,53 +194,48 @@ impl CriRuntime {
     ///
     /// If the runtime does not answer, or is none.
     pub async fn version(&self) -> Result<Arc<RuntimeVersion>, RuntimeError> {
-        Ok(Arc::clone(&self.inner.peer().await?.version))
+        self.discovery.client("Version").await?.version().await
     }
 
     /// What has been counted so far.
     pub fn stats(&self) -> CriStats {
-        // Plain counts.
-        CriStats {
-            connections: self.inner.connections.count(),
-            event_connections: self.inner.event_connections.count(),
-            skipped_sandboxes: self.inner.skipped_sandboxes.load(Ordering::Relaxed),
-            skipped_containers: self.inner.skipped_containers.load(Ordering::Relaxed),
-        }
+        self.found().map(|client| client.stats()).unwrap_or_default()
     }
 }
 
 impl fmt::Debug for CriRuntime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CriRuntime")
-            .field("endpoint", &self.inner.endpoint)
-            .field("options", &self.inner.options)
-            .finish_non_exhaustive()
+        f.debug_struct("CriRuntime").field("place", &self.place()).finish_non_exhaustive()
     }
 }
 
 impl Runtime for CriRuntime {
     async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
-        let peer = self.inner.peer().await?;
-        let listing = self.inner.list_all(&peer).await?;
-        Ok(self.inner.count_skipped(listing).pods)
+        let client = self.discovery.client("ListPodSandbox").await?;
+        let listing = client.list_all(&*client.peer().await?).await?;
+        Ok(client.count_skipped(listing).pods)
     }
 
     async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
-        let peer = self.inner.peer().await?;
+        let client = self.discovery.client("ListPodSandbox").await?;
+        let peer = client.peer().await?;
         let of_pod = |listing: Listing| listing.pods.into_iter().find(|pod| pod.uid == *uid);
-        if let Some(pod) = of_pod(self.inner.list_one(uid).await?).filter(has_its_sandboxes) {
+        if let Some(pod) = of_pod(client.list_one(uid).await?).filter(has_its_sandboxes) {
             return Ok(Some(pod));
         }
         // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
         // only of the whole list, so that the lists of one and of all never contradict each other.
-        let listing = self.inner.list_all(&peer).await?;
-        Ok(of_pod(self.inner.count_skipped(listing)))
+        let listing = client.list_all(&peer).await?;
+        Ok(of_pod(client.count_skipped(listing)))
     }
 
     /// Containers that run or have ended, and are listed as they were, have not changed, nor has a ready sandbox with its
     /// addresses; the others are asked for.
     async fn pod_status(&self, pod: &RuntimePod, known: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
-        let Some(KnownPod { pod: before, status }) = known else { return self.inspect(pod, |_| None, |_| None).await };
+        let client = self.discovery.client("PodSandboxStatus").await?;
+        let Some(KnownPod { pod: before, status }) = known else {
+            return client.inspect(pod, |_| None, |_| None).await;
+        };
         let known = |container: &RuntimeContainer| {
             let is_as_before = before.containers.contains(container);
             let status = status.containers.iter().find(|status| status.id.id == container.id);
@@ -210,7 +246,7 @@ impl Runtime for CriRuntime {
             let status = status.sandboxes.iter().find(|status| status.id == sandbox.id);
             status.filter(|status| is_as_before && is_set_up(status)).cloned()
         };
-        self.inspect(pod, known, known_sandbox).await
+        client.inspect(pod, known, known_sandbox).await
     }
 
     async fn container_status(
@@ -218,8 +254,9 @@ impl Runtime for CriRuntime {
         pod: &RuntimePod,
         container: &RuntimeContainer,
     ) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let version = self.version().await?;
-        let answer = self.inner.container_status(pod, &container.id).await?;
+        let client = self.discovery.client("ContainerStatus").await?;
+        let version = client.version().await?;
+        let answer = client.container_status(pod, &container.id).await?;
         Ok(answer.map(|answer| convert::container_status(&version.name, &container.sandbox_id, answer)))
     }
 }
@@ -238,7 +275,7 @@ fn is_set_up(status: &SandboxStatus) -> bool {
     status.state == SandboxState::Ready && (status.host_network || !status.ips.is_empty())
 }
 
-impl CriRuntime {
+impl Client {
     /// Asks for those of a pod's sandboxes and containers that are not known.
     async fn inspect(
         &self,
@@ -251,7 +288,7 @@ impl CriRuntime {
         let mut sandboxes: Vec<Option<SandboxStatus>> = pod.sandboxes.iter().map(known_sandbox).collect();
         let asked_sandboxes: Vec<usize> = (0..sandboxes.len()).filter(|at| sandboxes[*at].is_none()).collect();
         let sandbox_answers: Vec<_> =
-            asked_sandboxes.iter().map(|at| self.inner.sandbox_status(pod, &pod.sandboxes[*at].id)).collect();
+            asked_sandboxes.iter().map(|at| self.sandbox_status(pod, &pod.sandboxes[*at].id)).collect();
         let mut asked = Vec::new();
         // Kept for as long as nothing changes, so without room for more.
         status.containers.reserve_exact(pod.containers.len());
@@ -262,8 +299,7 @@ impl CriRuntime {
                 None => asked.push(container),
             }
         }
-        let containers: Vec<_> =
-            asked.iter().map(|container| self.inner.container_status(pod, &container.id)).collect();
+        let containers: Vec<_> = asked.iter().map(|container| self.container_status(pod, &container.id)).collect();
         let (sandbox_answers, containers): (Vec<_>, Vec<_>) = tokio::try_join!(
             stream::iter(sandbox_answers).buffered(CALLS_AT_A_TIME).try_collect(),
             stream::iter(containers).buffered(CALLS_AT_A_TIME).try_collect(),
@@ -297,26 +333,30 @@ impl EventSource for CriRuntime {
     /// The stream of `GetContainerEvents`, over a connection of its own. A runtime that does not have that call ends it with
     /// [`RuntimeError::Unsupported`].
     fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
-        let inner: &Inner = &self.inner;
         let open = async move {
-            let mut client = inner.events.clone();
+            let client = self.discovery.client(EVENTS).await?;
+            let mut calls = client.events.clone();
             // No deadline: runtimes answer with the first event, whenever that comes.
-            let answer = match client.get_container_events(proto::GetEventsRequest {}).await {
+            let answer = match calls.get_container_events(proto::GetEventsRequest {}).await {
                 Ok(answer) => answer.into_inner(),
-                Err(status) => return Err(inner.explain_event(status).await),
+                Err(status) => return Err(client.explain_event(status).await),
             };
-            Ok(answer.then(move |event| async move {
+            let events = answer.then(move |event| async move {
                 match event {
                     Ok(event) => Ok(convert::event(event)),
-                    Err(status) => Err(inner.explain_event(status).await),
+                    Err(status) => Err(client.explain_event(status).await),
                 }
-            }))
+            });
+            Ok(events.inspect_ok(|event| client.observer.event(event)))
         };
         stream::once(open).try_flatten()
     }
 
     async fn replaced(&self) {
-        self.inner.connections.another().await;
+        self.until_found().await;
+        if let Some(client) = self.found() {
+            client.connections.another().await;
+        }
     }
 }
 
@@ -326,7 +366,44 @@ fn has_its_sandboxes(pod: &RuntimePod) -> bool {
     pod.containers.iter().all(|container| is_there(&container.sandbox_id))
 }
 
-impl Inner {
+impl Client {
+    /// Connects when it is first used.
+    fn new(endpoint: Endpoint, options: &CriOptions, observer: Arc<dyn CriObserver>) -> Result<Self, CriError> {
+        options.validate()?;
+        let (connections, event_connections) = (Connections::default(), Connections::default());
+        let calls_over = |connections| {
+            RuntimeServiceClient::new(channel(&endpoint, options, connections))
+                .max_decoding_message_size(options.max_message_bytes)
+        };
+        let (calls, events) = (calls_over(&connections), calls_over(&event_connections));
+        Ok(Self {
+            endpoint,
+            options: options.clone(),
+            calls,
+            observer,
+            connections,
+            events,
+            event_connections,
+            skipped_sandboxes: AtomicU64::new(0),
+            skipped_containers: AtomicU64::new(0),
+            peer: Mutex::new(None),
+        })
+    }
+
+    pub(crate) async fn version(&self) -> Result<Arc<RuntimeVersion>, RuntimeError> {
+        Ok(Arc::clone(&self.peer().await?.version))
+    }
+
+    /// Plain counts.
+    fn stats(&self) -> CriStats {
+        CriStats {
+            connections: self.connections.count(),
+            event_connections: self.event_connections.count(),
+            skipped_sandboxes: self.skipped_sandboxes.load(Ordering::Relaxed),
+            skipped_containers: self.skipped_containers.load(Ordering::Relaxed),
+        }
+    }
+
     async fn explain_event(&self, status: Status) -> RuntimeError {
         explain(status, RuntimeCall::new(EVENTS), &self.endpoint).await
     }
@@ -340,9 +417,9 @@ impl Inner {
             return Ok(peer);
         }
         let request = proto::VersionRequest { version: "v1".into() };
-        let mut client = self.client.clone();
+        let mut calls = self.calls.clone();
         let call = Call { method: "Version", pod: None, object: None };
-        let answer = self.call(call, self.options.status_timeout, client.version(request)).await?;
+        let answer = self.call(call, self.options.status_timeout, calls.version(request)).await?;
         // As the kubelet has it: an identifier of a container begins with the name.
         let fields = [&answer.version, &answer.runtime_name, &answer.runtime_version, &answer.runtime_api_version];
         if fields.into_iter().any(String::is_empty) {
@@ -385,8 +462,8 @@ impl Inner {
     ) -> Result<Option<proto::PodSandboxStatus>, RuntimeError> {
         let call = Call::of("PodSandboxStatus", pod, id);
         let request = proto::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        let mut client = self.client.clone();
-        let answer = self.call(call, self.options.status_timeout, client.pod_sandbox_status(request)).await;
+        let mut calls = self.calls.clone();
+        let answer = self.call(call, self.options.status_timeout, calls.pod_sandbox_status(request)).await;
         unless_gone(call, answer.map(|answer| answer.status))
     }
 
@@ -398,8 +475,8 @@ impl Inner {
     ) -> Result<Option<proto::ContainerStatus>, RuntimeError> {
         let call = Call::of("ContainerStatus", pod, id);
         let request = proto::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        let mut client = self.client.clone();
-        let answer = self.call(call, self.options.status_timeout, client.container_status(request)).await;
+        let mut calls = self.calls.clone();
+        let answer = self.call(call, self.options.status_timeout, calls.container_status(request)).await;
         unless_gone(call, answer.map(|answer| answer.status))
     }
 

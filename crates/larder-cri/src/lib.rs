@@ -3,7 +3,7 @@
 //!
 //! [`CriRuntime`] is a client over the runtime's Unix socket. It lists sandboxes and containers, groups them by pod, and
 //! gives the status of each: what the kubelet's `kuberuntime` does to fill its pod status cache. It is the
-//! [`Runtime`](larder_pleg::Runtime) that a [`Pleg`](larder_pleg::Pleg) relists.
+//! [`Runtime`](larder_pleg::Runtime) that a [`Pleg`](larder_pleg::Pleg) relists. Its socket is named, or `discovery` looks for it.
 //!
 //! # Guarantees
 //!
@@ -52,17 +52,17 @@
 mod channel;
 mod client;
 mod convert;
+mod discovery;
 mod endpoint;
 mod error;
-mod find;
 mod labels;
 mod observe;
 mod options;
 
 pub use client::{CriRuntime, RuntimeVersion};
+pub use discovery::{FoundRuntimes, find_runtimes};
 pub use endpoint::{Endpoint, parse_endpoint, well_known_sockets};
 pub use error::CriError;
-pub use find::{FoundRuntimes, find_runtimes};
 pub use observe::{CriObserver, CriStats};
 pub use options::CriOptions;
 

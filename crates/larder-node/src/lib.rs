@@ -26,7 +26,7 @@
 //! | how long an object is fresh, and what is last known of it | larder-objects, whose store `objects` asks |
 //! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` holds the objects of a pod that goes until the reads for it are answered |
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
-//! | container status | `runtime`; `runtime/search` finds the runtime's socket |
+//! | container status | `runtime`; larder-cri finds the runtime's socket |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
 //!
 //! # Guarantees

@@ -1,6 +1,6 @@
 //! The container runtime of this node: discovered, relisted, and read through the pod status cache.
 //!
-//! `search` finds the runtime's socket. larder-pleg decides when to list and inspect pods, and writes the pod status cache of
+//! larder-cri finds the runtime's socket. larder-pleg decides when to list and inspect pods, and writes the pod status cache of
 //! larder-pod-status. Reads and waits ask that cache; this module adds how fresh the answer is, and why it is stale.
 //!
 //! # Guarantees
@@ -15,7 +15,7 @@
 use crate::metrics::{Observers, RuntimeMetrics};
 use crate::report::{ContainerCounts, SourceReport, SourceState};
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, Timestamp};
-use larder_cri::{CriOptions, Endpoint};
+use larder_cri::{CriOptions, CriRuntime, Endpoint};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use larder_pleg::{
     ContainerState, EventReceiver, Pleg, PlegObserver, PlegOptions, PlegStats, PodLifecycleEvent, PodStatus,
@@ -23,13 +23,10 @@ use larder_pleg::{
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
-use search::DiscoveredRuntime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
-mod search;
 
 /// How much later than its period a relist may succeed before the pod statuses are stale.
 const LATENESS: Duration = Duration::from_secs(10);
@@ -96,8 +93,8 @@ pub(crate) enum RuntimeChoice {
 /// The container runtime, its PLEG, and the reader of the pod status cache.
 pub(crate) struct RuntimeSide<M: MachineClocks> {
     clock: MonotonicClock<M>,
-    discovered: Arc<DiscoveredRuntime>,
-    pleg: Pleg<DiscoveredRuntime, MonotonicClock<M>>,
+    runtime: Arc<CriRuntime>,
+    pleg: Pleg<CriRuntime, MonotonicClock<M>>,
     reader: PodStatusReader<PodStatus, RuntimeError>,
     relist_period: Duration,
     /// Whether the runtime's events are followed.
@@ -170,19 +167,19 @@ impl<M: MachineClocks> RuntimeSide<M> {
         observer: Arc<dyn PlegObserver>,
     ) -> Result<Self, String> {
         let metrics = Arc::new(RuntimeMetrics::new(clock));
-        let discovered = match runtime {
-            RuntimeChoice::At(endpoint) => DiscoveredRuntime::at(endpoint, cri, Arc::clone(&metrics)),
-            RuntimeChoice::FirstOf(sockets) => DiscoveredRuntime::first_of(sockets, cri, Arc::clone(&metrics)),
+        let runtime = match runtime {
+            RuntimeChoice::At(endpoint) => CriRuntime::with_observer(endpoint, cri, Arc::clone(&metrics) as _),
+            RuntimeChoice::FirstOf(sockets) => CriRuntime::discover(sockets, cri, Arc::clone(&metrics) as _),
         };
-        let discovered = Arc::new(discovered.map_err(|error| error.to_string())?);
+        let runtime = Arc::new(runtime.map_err(|error| error.to_string())?);
         let (writer, reader) = pod_status_cache(Options::default());
         let relist_period = options.relist_period;
-        let pleg = Pleg::new(Arc::clone(&discovered), clock, writer, options).map_err(|error| error.to_string())?;
+        let pleg = Pleg::new(Arc::clone(&runtime), clock, writer, options).map_err(|error| error.to_string())?;
         let next = Observers { pleg: observer, runtime: Arc::clone(&metrics) };
         let attempts = Arc::new(RelistAttempts { clock, ended_at: Mutex::default(), next });
         let pleg = pleg.with_observer(Arc::clone(&attempts) as _);
         let waits_for_change = AtomicUsize::new(0);
-        Ok(Self { clock, discovered, pleg, reader, relist_period, events, metrics, attempts, waits_for_change })
+        Ok(Self { clock, runtime, pleg, reader, relist_period, events, metrics, attempts, waits_for_change })
     }
 
     pub(crate) fn metrics(&self) -> &RuntimeMetrics {
@@ -191,12 +188,12 @@ impl<M: MachineClocks> RuntimeSide<M> {
 
     /// Relists, and follows the runtime's events, until the token is cancelled.
     pub(crate) async fn run(&self, token: CancellationToken) {
-        let search = token.run_until_cancelled(self.discovered.search(|| self.pleg.request_relist_of_all()));
+        let search = token.run_until_cancelled(self.runtime.search(|| self.pleg.request_relist_of_all()));
         // Boxed, so that the task stays small.
         let search = Box::pin(search);
         let events = async {
-            if self.events && token.run_until_cancelled(self.discovered.found()).await.is_some() {
-                self.pleg.watch_events(&*self.discovered, token.clone()).await;
+            if self.events && token.run_until_cancelled(self.runtime.until_found()).await.is_some() {
+                self.pleg.watch_events(&*self.runtime, token.clone()).await;
             }
         };
         tokio::join!(self.pleg.run(token.clone()), Box::pin(events), search);
@@ -387,7 +384,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
         };
         SourceReport {
             name: "runtime".to_owned(),
-            from: self.discovered.endpoint(),
+            from: self.runtime.place(),
             state,
             last_contact: relisted.and_then(|at| crate::wall_time(&self.clock, at)),
             age_seconds: relisted.map(|at| now.saturating_duration_since(at).as_secs_f64()),
@@ -414,7 +411,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
                 self.relist_period
             )
         });
-        self.discovered.note().into_iter().chain(no_events).collect()
+        self.runtime.note().into_iter().chain(no_events).collect()
     }
 
     pub(crate) fn container_counts(&self) -> ContainerCounts {

@@ -1,6 +1,6 @@
 //! The lists of sandboxes and containers: of all pods as a stream where the runtime has that, of one pod as one answer.
 
-use super::{Call, Inner, Peer};
+use super::{Call, Client, Peer};
 use crate::convert::{self, Listing};
 use crate::{labels, proto};
 use larder_pleg::RuntimeError;
@@ -25,7 +25,7 @@ fn of_all(method: &'static str) -> Call<'static> {
     Call { method, pod: None, object: None }
 }
 
-impl Inner {
+impl Client {
     /// Lists the sandboxes, then the containers: what is created in between shows without its sandbox rather than not at
     /// all.
     pub(super) async fn list_all(&self, peer: &Peer) -> Result<Listing, RuntimeError> {
@@ -34,30 +34,30 @@ impl Inner {
     }
 
     async fn all_sandboxes(&self, peer: &Peer) -> Result<Vec<proto::PodSandbox>, RuntimeError> {
-        let mut client = self.client.clone();
+        let mut calls = self.calls.clone();
         let streamed = async {
-            let opening = client.stream_pod_sandboxes(proto::StreamPodSandboxesRequest { filter: None });
+            let opening = calls.stream_pod_sandboxes(proto::StreamPodSandboxesRequest { filter: None });
             self.collect(STREAM_SANDBOXES, opening, |part| part.pod_sandboxes).await
         };
         if let Some(listed) = unless_unsupported(peer, streamed).await {
             return listed;
         }
-        let mut client = self.client.clone();
-        let answer = client.list_pod_sandbox(proto::ListPodSandboxRequest { filter: None });
+        let mut calls = self.calls.clone();
+        let answer = calls.list_pod_sandbox(proto::ListPodSandboxRequest { filter: None });
         Ok(self.call(of_all("ListPodSandbox"), self.options.list_timeout, answer).await?.items)
     }
 
     async fn all_containers(&self, peer: &Peer) -> Result<Vec<proto::Container>, RuntimeError> {
-        let mut client = self.client.clone();
+        let mut calls = self.calls.clone();
         let streamed = async {
-            let opening = client.stream_containers(proto::StreamContainersRequest { filter: None });
+            let opening = calls.stream_containers(proto::StreamContainersRequest { filter: None });
             self.collect(STREAM_CONTAINERS, opening, |part| part.containers).await
         };
         if let Some(listed) = unless_unsupported(peer, streamed).await {
             return listed;
         }
-        let mut client = self.client.clone();
-        let answer = client.list_containers(proto::ListContainersRequest { filter: None });
+        let mut calls = self.calls.clone();
+        let answer = calls.list_containers(proto::ListContainersRequest { filter: None });
         Ok(self.call(of_all("ListContainers"), self.options.list_timeout, answer).await?.containers)
     }
 
@@ -87,11 +87,11 @@ impl Inner {
         let labels = HashMap::from([(labels::POD_UID.to_owned(), uid.to_string())]);
 
         let filter = proto::PodSandboxFilter { label_selector: labels.clone(), ..Default::default() };
-        let mut client = self.client.clone();
-        let sandboxes = client.list_pod_sandbox(proto::ListPodSandboxRequest { filter: Some(filter) });
+        let mut calls = self.calls.clone();
+        let sandboxes = calls.list_pod_sandbox(proto::ListPodSandboxRequest { filter: Some(filter) });
         let filter = proto::ContainerFilter { label_selector: labels, ..Default::default() };
-        let mut client = self.client.clone();
-        let containers = client.list_containers(proto::ListContainersRequest { filter: Some(filter) });
+        let mut calls = self.calls.clone();
+        let containers = calls.list_containers(proto::ListContainersRequest { filter: Some(filter) });
         let (sandboxes, containers) = tokio::try_join!(
             self.call(call("ListPodSandbox"), timeout, sandboxes),
             self.call(call("ListContainers"), timeout, containers),

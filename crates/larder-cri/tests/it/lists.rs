@@ -1,7 +1,7 @@
 //! Lists of all pods: streamed where the runtime does that, one answer otherwise.
 
 use larder_cri::{CriObserver, CriOptions, CriRuntime, parse_endpoint};
-use larder_pleg::{Runtime as _, RuntimeError, RuntimePod};
+use larder_pleg::{ContainerEvent, Runtime as _, RuntimeError, RuntimePod};
 use larder_testkit::cri_runtime::{Call, CallFault, Containers, CriServer, CriServerOptions, SandboxSpec};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +16,8 @@ impl CriObserver for Seen {
     fn call(&self, name: &'static str, outcome: &'static str, _: Duration) {
         self.0.lock().unwrap().push((name, outcome));
     }
+
+    fn event(&self, _: &ContainerEvent) {}
 }
 
 impl Seen {

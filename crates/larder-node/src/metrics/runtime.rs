@@ -98,14 +98,6 @@ impl RuntimeMetrics {
     pub(crate) fn wait_ended(&self, reason: &'static str) {
         self.waits.get_or_create(&ReasonLabel { reason }).inc();
     }
-
-    /// Counts an event of the runtime that has arrived.
-    pub(crate) fn runtime_event(&self, event: &ContainerEvent) {
-        self.events.get_or_create(&KindLabel { kind: event.kind.as_str() }).inc();
-        if event.created_at > 0 {
-            self.event_latency.observe((self.age_of)(event.created_at.into()).as_secs_f64());
-        }
-    }
 }
 
 /// Passes the measurements of the PLEG on: lists and inspections to `pleg`, answers to events to `runtime`.
@@ -139,5 +131,12 @@ impl PlegObserver for Observers {
 impl CriObserver for RuntimeMetrics {
     fn call(&self, name: &'static str, outcome: &'static str, duration: Duration) {
         self.calls.get_or_create(&CallLabels { call: name, result: outcome }).observe(duration.as_secs_f64());
+    }
+
+    fn event(&self, event: &ContainerEvent) {
+        self.events.get_or_create(&KindLabel { kind: event.kind.as_str() }).inc();
+        if event.created_at > 0 {
+            self.event_latency.observe((self.age_of)(event.created_at.into()).as_secs_f64());
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::server::{FakeCri, Place, SOON, Told, connected};
 use crate::channel::advise;
 use crate::{CriError, CriObserver, CriOptions, CriRuntime, proto};
-use larder_pleg::{Runtime, RuntimeError};
+use larder_pleg::{ContainerEvent, Runtime, RuntimeError};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ async fn connecting_says_what_the_runtime_is() {
     let version = client.version().await.unwrap();
     assert_eq!((&*version.name, &*version.version, &*version.api_version), ("fake", "1.2.3", "v1"));
     assert_eq!(server.told.take_called(), [""; 0], "asked once");
-    assert_eq!(client.endpoint(), &place.endpoint());
+    assert_eq!(client.endpoint(), Some(&place.endpoint()));
     assert_eq!(client.stats().connections, 1);
 }
 
@@ -224,6 +224,8 @@ async fn calls_are_observed() {
         fn call(&self, name: &'static str, outcome: &'static str, _: Duration) {
             self.0.lock().push((name, outcome));
         }
+
+        fn event(&self, _: &ContainerEvent) {}
     }
     let place = Place::new();
     let server = FakeCri::start(&place.path, Told::default());

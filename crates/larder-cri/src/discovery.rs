@@ -1,30 +1,39 @@
-//! Finds the container runtime of this node, and passes calls on to it. Until it is found, calls fail as unavailable.
+//! Discovers the container runtime among several sockets.
+//!
+//! A [`CriRuntime`] has one of these. Where its endpoint is named, the runtime is found from the start. Otherwise calls fail as
+//! unavailable until the search has found one.
 //!
 //! # Guarantees
 //!
-//! - *A socket is used only after a runtime has answered there* to `Version` of CRI v1. Until then the search repeats, with
-//!   pauses that grow to ten seconds. A new socket ends the pause within a second.
-//! - *The runtime that was found is kept* until larder ends, because another runtime has other pods. Once a minute the search
-//!   looks for others that answer, and reports them.
+//! - *Only a runtime is found.* A socket counts when its owner has answered `Version` of CRI v1: a containerd without its CRI
+//!   plugin, as Docker's is, does not. Until then the search repeats, with pauses that grow to ten seconds. A new socket ends the
+//!   pause within a second.
+//! - *Nobody holds up the search.* The sockets are asked side by side. A look at all of them ends within five seconds, and within
+//!   one second of the first answer.
+//! - *The runtime that was found is kept*, because another runtime has other pods. Once a minute the search looks for others
+//!   that answer, and reports them.
 //!
 //! # Cancel safety
 //!
 //! Every future here can be dropped. A search that is dropped closes its connections.
 
-use crate::metrics::RuntimeMetrics;
-use futures_util::{Stream, TryStreamExt as _, stream};
-use larder_cri::{CriError, CriObserver, CriOptions, CriRuntime, Endpoint, FoundRuntimes, find_runtimes};
-use larder_pleg::{
-    ContainerEvent, ContainerStatus, EventSource, KnownPod, PodStatus, Runtime, RuntimeCall, RuntimeContainer,
-    RuntimeError, RuntimePod,
-};
-use larder_pod_status::PodUid;
+use crate::client::{Client, CriRuntime};
+use crate::endpoint::Endpoint;
+use crate::error::CriError;
+use crate::observe::CriObserver;
+use crate::options::CriOptions;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use larder_pleg::{RuntimeCall, RuntimeError};
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+/// How long a look at all sockets may take.
+const LIMIT: Duration = Duration::from_secs(5);
+/// How long the other sockets have once one has answered.
+const GRACE: Duration = Duration::from_secs(1);
 /// The pause after the first search that found nothing; each further search doubles it. Also how often the search looks for new
 /// sockets.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -37,13 +46,12 @@ const SURVEY: Duration = Duration::from_mins(1);
 const REMEDY: &str = "name its socket with --runtime-endpoint";
 
 /// A runtime that may not be found yet.
-pub(crate) struct DiscoveredRuntime {
-    /// Where to look for a runtime; empty if the settings name its endpoint.
+pub(crate) struct Discovery {
+    /// Where to look for a runtime; empty where the endpoint is named.
     sockets: Vec<Endpoint>,
     options: CriOptions,
-    metrics: Arc<RuntimeMetrics>,
-    /// Set at the start if the settings name the endpoint, else when a runtime has answered.
-    found: OnceLock<CriRuntime>,
+    observer: Arc<dyn CriObserver>,
+    found: OnceLock<Arc<Client>>,
     search: watch::Sender<Search>,
 }
 
@@ -59,35 +67,26 @@ struct Search {
     others: Vec<Endpoint>,
 }
 
-impl DiscoveredRuntime {
-    /// The runtime at an endpoint.
-    ///
-    /// # Errors
-    ///
-    /// If an option cannot work.
-    pub(super) fn at(endpoint: Endpoint, options: CriOptions, metrics: Arc<RuntimeMetrics>) -> Result<Self, CriError> {
-        let runtime = CriRuntime::with_observer(endpoint, options.clone(), metrics.clone())?;
-        Ok(Self { found: OnceLock::from(runtime), ..Self::first_of(Vec::new(), options, metrics)? })
+impl Discovery {
+    /// The runtime at the endpoint of this client.
+    pub(crate) fn at(client: Client, options: CriOptions, observer: Arc<dyn CriObserver>) -> Self {
+        Self { found: OnceLock::from(Arc::new(client)), ..Self::among(Vec::new(), options, observer) }
     }
 
     /// The first of these sockets where a runtime answers.
-    ///
-    /// # Errors
-    ///
-    /// If an option cannot work.
-    pub(super) fn first_of(
-        sockets: Vec<Endpoint>,
-        options: CriOptions,
-        metrics: Arc<RuntimeMetrics>,
-    ) -> Result<Self, CriError> {
-        options.validate()?;
-        Ok(Self { sockets, options, metrics, found: OnceLock::new(), search: watch::Sender::default() })
+    pub(crate) fn among(sockets: Vec<Endpoint>, options: CriOptions, observer: Arc<dyn CriObserver>) -> Self {
+        Self { sockets, options, observer, found: OnceLock::new(), search: watch::Sender::default() }
+    }
+
+    /// The runtime, if one is found.
+    pub(crate) fn found(&self) -> Option<&Arc<Client>> {
+        self.found.get()
     }
 
     /// The runtime; after the first search, the error that says why there is none.
-    async fn get(&self, call: &'static str) -> Result<&CriRuntime, RuntimeError> {
-        if let Some(runtime) = self.found.get() {
-            return Ok(runtime);
+    pub(crate) async fn client(&self, call: &'static str) -> Result<&Arc<Client>, RuntimeError> {
+        if let Some(client) = self.found.get() {
+            return Ok(client);
         }
         let mut search = self.search.subscribe();
         let searched = search.wait_for(|search| search.failure.is_some() || self.found.get().is_some()).await;
@@ -95,20 +94,20 @@ impl DiscoveredRuntime {
         let failure = searched.ok().and_then(|search| search.failure.clone());
         self.found.get().ok_or_else(|| RuntimeError::Unavailable {
             call: Arc::new(RuntimeCall::new(call)),
-            endpoint: self.endpoint().into(),
+            endpoint: self.place().into(),
             reason: failure.unwrap_or_else(|| "it has not been looked for yet".into()),
         })
     }
 
     /// Returns once there is a runtime.
-    pub(super) async fn found(&self) {
+    pub(crate) async fn until_found(&self) {
         // Fails only when the sender is gone, and `self` owns the sender.
         let _ = self.search.subscribe().wait_for(|_| self.found.get().is_some()).await;
     }
 
     /// Looks for a runtime until one is found, then calls `tell`, and looks for other runtimes from then on. Returns at once if
     /// the settings name the endpoint, and never otherwise.
-    pub(super) async fn search(&self, tell: impl FnOnce()) {
+    pub(crate) async fn search(&self, tell: impl FnOnce()) {
         if self.sockets.is_empty() {
             return;
         }
@@ -147,8 +146,7 @@ impl DiscoveredRuntime {
 
     /// Looks for a runtime at all sockets once. Returns whether one was found.
     async fn look(&self, sockets: &[Option<Identity>]) -> bool {
-        let observer: Arc<dyn CriObserver> = self.metrics.clone();
-        match find_runtimes(&self.sockets, &self.options, &observer).await {
+        match find_runtimes(&self.sockets, &self.options, &self.observer).await {
             Ok(found) if !found.runtimes.is_empty() => self.take(found.runtimes).await,
             Ok(found) => self.note_failure(&self.failure_of(&found, sockets)),
             // The options were validated when this was made.
@@ -159,37 +157,38 @@ impl DiscoveredRuntime {
 
     /// Takes the first of these runtimes.
     async fn take(&self, runtimes: Vec<CriRuntime>) {
-        let mut runtimes = runtimes.into_iter();
-        let Some(first) = runtimes.next() else { return };
+        let mut clients = runtimes.iter().filter_map(CriRuntime::found);
+        let Some(first) = clients.next() else { return };
         if let Ok(version) = first.version().await {
-            let endpoint = first.endpoint();
+            let endpoint = &first.endpoint;
             tracing::info!(%endpoint, runtime = version.name, version = version.version, "the container runtime is found");
         }
-        let runtime = self.found.get_or_init(|| first);
-        self.note_others(runtime, runtimes.map(|other| other.endpoint().clone()).collect());
+        let used = self.found.get_or_init(|| Arc::clone(first));
+        self.note_others(used, clients.map(|other| other.endpoint.clone()).collect());
     }
 
     async fn survey(&self) {
-        let Some(runtime) = self.found.get() else { return };
-        let others: Vec<_> = self.sockets.iter().filter(|socket| *socket != runtime.endpoint()).cloned().collect();
+        let Some(used) = self.found.get() else { return };
+        let others: Vec<_> = self.sockets.iter().filter(|socket| **socket != used.endpoint).cloned().collect();
         let observer: Arc<dyn CriObserver> = Arc::new(());
         // The options were validated when this was made.
         let Ok(found) = find_runtimes(&others, &self.options, &observer).await else { return };
-        self.note_others(runtime, found.runtimes.iter().map(|other| other.endpoint().clone()).collect());
+        let clients = found.runtimes.iter().filter_map(CriRuntime::found);
+        self.note_others(used, clients.map(|other| other.endpoint.clone()).collect());
     }
 
     fn note_failure(&self, why: &str) {
         self.search.send_modify(|search| search.failure = Some(why.into()));
     }
 
-    fn note_others(&self, used: &CriRuntime, others: Vec<Endpoint>) {
+    fn note_others(&self, used: &Client, others: Vec<Endpoint>) {
         let mut is_news = false;
         self.search.send_modify(|search| {
             is_news = search.others != others;
             search.others = others;
         });
         if let Some(note) = self.note().filter(|_| is_news) {
-            tracing::warn!(used = %used.endpoint(), "{note}");
+            tracing::warn!(used = %used.endpoint, "{note}");
         }
     }
 
@@ -212,13 +211,13 @@ impl DiscoveredRuntime {
     }
 
     /// Where the runtime listens, or where larder looks for it.
-    pub(super) fn endpoint(&self) -> String {
-        self.found.get().map_or_else(|| format!("one of {}", self.paths()), |runtime| runtime.endpoint().to_string())
+    pub(crate) fn place(&self) -> String {
+        self.found.get().map_or_else(|| format!("one of {}", self.paths()), |client| client.endpoint.to_string())
     }
 
     /// A warning if another runtime answers, too.
-    pub(super) fn note(&self) -> Option<String> {
-        let used = self.found.get()?.endpoint();
+    pub(crate) fn note(&self) -> Option<String> {
+        let used = &self.found.get()?.endpoint;
         let others: Vec<_> = self.search.borrow().others.iter().map(ToString::to_string).collect();
         (!others.is_empty()).then(|| {
             format!(
@@ -230,38 +229,60 @@ impl DiscoveredRuntime {
     }
 }
 
-impl Runtime for DiscoveredRuntime {
-    async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
-        self.get("ListPodSandbox").await?.pods().await
-    }
-
-    async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
-        self.get("ListPodSandbox").await?.pod(uid).await
-    }
-
-    async fn pod_status(&self, pod: &RuntimePod, known: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
-        self.get("PodSandboxStatus").await?.pod_status(pod, known).await
-    }
-
-    async fn container_status(
-        &self,
-        pod: &RuntimePod,
-        container: &RuntimeContainer,
-    ) -> Result<Option<ContainerStatus>, RuntimeError> {
-        self.get("ContainerStatus").await?.container_status(pod, container).await
-    }
+/// What a search came to.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct FoundRuntimes {
+    /// The runtimes that have answered, in the order of their sockets.
+    pub runtimes: Vec<CriRuntime>,
+    /// The sockets where no runtime has answered, and why not.
+    pub failures: Vec<(Endpoint, RuntimeError)>,
 }
 
-impl EventSource for DiscoveredRuntime {
-    fn events(&self) -> impl Stream<Item = Result<ContainerEvent, RuntimeError>> + Send + '_ {
-        let open = async move { self.get("GetContainerEvents").await.map(EventSource::events) };
-        stream::once(open).try_flatten().inspect_ok(|event| self.metrics.runtime_event(event))
+/// Asks at each of these sockets whether a runtime that speaks CRI v1 is there.
+///
+/// # Errors
+///
+/// If an option cannot work; see [`CriOptions::validate`]. That no runtime is there is no error.
+///
+/// ```
+/// use larder_cri::{CriObserver, CriOptions, find_runtimes, parse_endpoint};
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let nowhere = parse_endpoint("/run/no-runtime-here/containerd.sock").unwrap();
+/// let observer: Arc<dyn CriObserver> = Arc::new(());
+/// let found = find_runtimes(&[nowhere.clone()], &CriOptions::default(), &observer).await.unwrap();
+/// assert!(found.runtimes.is_empty());
+/// assert_eq!(found.failures[0].0, nowhere);
+/// # });
+/// ```
+pub async fn find_runtimes(
+    endpoints: &[Endpoint],
+    options: &CriOptions,
+    observer: &Arc<dyn CriObserver>,
+) -> Result<FoundRuntimes, CriError> {
+    let began = Instant::now();
+    let mut asked = FuturesUnordered::new();
+    for (at, endpoint) in endpoints.iter().enumerate() {
+        let runtime = CriRuntime::with_observer(endpoint.clone(), options.clone(), Arc::clone(observer))?;
+        asked.push(async move { (at, runtime.version().await.map(|_| runtime)) });
     }
-
-    async fn replaced(&self) {
-        self.found().await;
-        if let Some(runtime) = self.found.get() {
-            runtime.replaced().await;
+    let mut answers: Vec<Option<Result<CriRuntime, RuntimeError>>> = endpoints.iter().map(|_| None).collect();
+    let mut until = began + LIMIT;
+    while let Ok(Some((at, answer))) = tokio::time::timeout_at(until, asked.next()).await {
+        if answer.is_ok() {
+            until = until.min(Instant::now() + GRACE);
+        }
+        answers[at] = Some(answer);
+    }
+    let mut found = FoundRuntimes::default();
+    for (endpoint, answer) in endpoints.iter().zip(answers) {
+        let timed_out = || RuntimeError::TimedOut { call: RuntimeCall::new("Version").into(), after: began.elapsed() };
+        match answer.unwrap_or_else(|| Err(timed_out())) {
+            Ok(runtime) => found.runtimes.push(runtime),
+            Err(error) => found.failures.push((endpoint.clone(), error)),
         }
     }
+    Ok(found)
 }

@@ -17,7 +17,7 @@ async fn find(endpoints: &[Endpoint]) -> FoundRuntimes {
 }
 
 fn found(found: &FoundRuntimes) -> Vec<Endpoint> {
-    found.runtimes.iter().map(|runtime| runtime.endpoint().clone()).collect()
+    found.runtimes.iter().filter_map(|runtime| runtime.endpoint().cloned()).collect()
 }
 
 #[tokio::test]
