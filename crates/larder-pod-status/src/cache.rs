@@ -1,16 +1,17 @@
 //! The state that the two handles of a cache share: the entries, the global time, and the open waits.
 
 mod reader;
+mod wait;
 mod writer;
 
 use crate::entry::Set;
 use crate::sync::{Mutex, Pin, StatusMap};
-use crate::table::{End, Id, WaitTable};
-use crate::{Entry, NewerThan, PodUid, WaitError};
+use crate::table::WaitTable;
+use crate::{Entry, PodUid};
 use larder_clock::Timestamp;
 pub use reader::PodStatusReader;
 use std::sync::{Arc, OnceLock};
-use std::task::{Poll, Waker};
+pub use wait::NewerThan;
 pub use writer::PodStatusWriter;
 
 /// Settings of a pod status cache.
@@ -75,80 +76,4 @@ struct Record<S, E> {
 #[inline]
 fn entry<S, E>(pods: &Pin<'_, Record<S, E>>, uid: &PodUid) -> Entry<S, E> {
     pods.read(uid, |record| Entry::new(uid.clone(), record.map(|record| record.set.clone())))
-}
-
-impl<S, E> Shared<S, E> {
-    fn newer_than(self: &Arc<Self>, uid: &PodUid, min: Timestamp) -> NewerThan<S, E> {
-        let pods = self.pods.pin();
-        let wait = {
-            let mut state = self.state.lock();
-            let all = state.global.is_some_and(|global| global > min);
-            let is_newer = |record: &Record<S, E>| record.modified > min || record.observed > min;
-            if all || pods.read(uid, |record| record.is_some_and(is_newer)) {
-                return NewerThan::ready(entry(&pods, uid));
-            }
-            let id = if state.writer_gone {
-                state.waits.insert_ended(End::WriterGone, entry(&pods, uid))
-            } else {
-                state.waits.begin(uid, min)
-            };
-            NewerThan::waiting(Arc::clone(self), id)
-        };
-        drop(pods);
-        if let Some(on_wait) = self.on_wait.get() {
-            on_wait(uid, min);
-        }
-        wait
-    }
-
-    /// The answer of a wait, or else its waker is noted.
-    pub(crate) fn poll(&self, id: Id, waker: &Waker) -> Poll<Result<Entry<S, E>, WaitError<S, E>>> {
-        {
-            let mut state = self.state.lock();
-            if let Some((end, entry)) = state.waits.take(id) {
-                return Poll::Ready(result(end, entry));
-            }
-            if let Some(Some(noted)) = state.waits.waker(id)
-                && noted.will_wake(waker)
-            {
-                return Poll::Pending;
-            }
-        }
-        // To clone or drop a waker can run code of others, such as the drop of another wait: not under the lock.
-        let mut noted = Some(waker.clone());
-        let mut state = self.state.lock();
-        let ended = state.waits.take(id);
-        if let Some(slot) = state.waits.waker(id) {
-            std::mem::swap(slot, &mut noted);
-        }
-        drop(state);
-        ended.map_or(Poll::Pending, |(end, entry)| Poll::Ready(result(end, entry)))
-    }
-
-    /// Ends a wait: with its answer if it has one, else with what is known. `None` if there is no such wait.
-    pub(crate) fn give_up(&self, id: Id) -> Option<Result<Entry<S, E>, WaitError<S, E>>> {
-        let pods = self.pods.pin();
-        let mut state = self.state.lock();
-        let last_known = state.waits.uid(id).map(|uid| entry(&pods, uid));
-        let removed = state.waits.remove(id);
-        drop(state);
-        match last_known {
-            Some(last_known) => Some(Err(WaitError::DeadlineExceeded { last_known })),
-            None => removed?.ended().map(|(end, entry)| result(end, entry)),
-        }
-    }
-
-    /// Ends a wait whose future is dropped.
-    pub(crate) fn end(&self, id: Id) {
-        let removed = self.state.lock().waits.remove(id);
-        // Not under the lock: it may hold the last of a waker or of a status.
-        drop(removed);
-    }
-}
-
-fn result<S, E>(end: End, entry: Entry<S, E>) -> Result<Entry<S, E>, WaitError<S, E>> {
-    match end {
-        End::Answered => Ok(entry),
-        End::WriterGone => Err(WaitError::WriterGone { last_known: entry }),
-    }
 }

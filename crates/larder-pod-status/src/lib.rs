@@ -71,10 +71,8 @@ mod error;
 mod sync;
 mod table;
 mod uid;
-mod wait;
 
-pub use cache::{Options, PodStatusReader, PodStatusWriter, pod_status_cache};
+pub use cache::{NewerThan, Options, PodStatusReader, PodStatusWriter, pod_status_cache};
 pub use entry::{Entry, EntryRef, EntryTimes};
 pub use error::WaitError;
 pub use uid::PodUid;
-pub use wait::NewerThan;
