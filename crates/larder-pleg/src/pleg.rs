@@ -1,7 +1,7 @@
 //! The relist: list the runtime, compare with the last listing, inspect the pods that differ, write the cache, deliver events.
 //!
-//! This file has the relist as the kubelet does it. `independent_pods` has the loop for [`PlegOptions::independent_pods`],
-//! `early_write` its early answers to events, and `evented` reads the events of the runtime.
+//! This file has the relist as the kubelet does it. `independent_pods` has the loop for [`PlegOptions::independent_pods`], and
+//! `evented` reads the events of the runtime.
 
 use crate::error::{PodName, RuntimeCall, RuntimeError};
 use crate::event::{EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
@@ -28,7 +28,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, trace, warn};
 
-mod early_write;
 mod evented;
 mod independent_pods;
 mod last_relist;
