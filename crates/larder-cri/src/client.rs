@@ -1,23 +1,23 @@
 //! The client: CRI calls, each with its deadline, put together to what the PLEG asks for.
+//!
+//! `lists` asks which pods there are, and `status` asks for the status of one. Each has the calls, and turns the runtime's
+//! messages into what larder-pleg knows. This file has the connection, the runtime's version and its events.
 
 use crate::channel::{Connections, channel, explain};
-use crate::convert::{self, Listing};
 use crate::discovery::Discovery;
 use crate::endpoint::Endpoint;
 use crate::error::CriError;
 use crate::observe::{CriObserver, CriStats};
 use crate::options::CriOptions;
-use crate::proto;
 use crate::proto::runtime_service_client::RuntimeServiceClient;
+use crate::{labels, proto};
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use larder_pleg::{
-    ContainerEvent, ContainerStatus, EventSource, KnownPod, PodName, PodStatus, Runtime, RuntimeCall, RuntimeError,
-    RuntimePod, SandboxState, SandboxStatus,
+    ContainerEvent, ContainerEventKind, ContainerStatus, EventSource, KnownPod, PodName, PodStatus, Runtime,
+    RuntimeCall, RuntimeContainer, RuntimeError, RuntimePod,
 };
-use larder_pleg::{ContainerState, RuntimeContainer};
 use larder_pod_status::PodUid;
 use parking_lot::Mutex;
-use std::cmp::Reverse;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -26,16 +26,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::transport::Channel;
 use tonic::{Response, Status};
-use tracing::{debug, info};
+use tracing::info;
 
 mod lists;
+mod status;
 
 pub(crate) use lists::is_optional;
 
 /// The call that opens the event stream.
 const EVENTS: &str = "GetContainerEvents";
-/// How many sandboxes, and how many containers, of one pod are asked for side by side.
-const CALLS_AT_A_TIME: usize = 4;
 
 /// A container runtime that speaks CRI v1 over a Unix socket. See the [crate's documentation](crate) for what it promises.
 ///
@@ -211,42 +210,15 @@ impl fmt::Debug for CriRuntime {
 
 impl Runtime for CriRuntime {
     async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
-        let client = self.discovery.client("ListPodSandbox").await?;
-        let listing = client.list_all(&*client.peer().await?).await?;
-        Ok(client.count_skipped(listing).pods)
+        self.discovery.client("ListPodSandbox").await?.pods().await
     }
 
     async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
-        let client = self.discovery.client("ListPodSandbox").await?;
-        let peer = client.peer().await?;
-        let of_pod = |listing: Listing| listing.pods.into_iter().find(|pod| pod.uid == *uid);
-        if let Some(pod) = of_pod(client.list_one(uid).await?).filter(has_its_sandboxes) {
-            return Ok(Some(pod));
-        }
-        // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
-        // only of the whole list, so that the lists of one and of all never contradict each other.
-        let listing = client.list_all(&peer).await?;
-        Ok(of_pod(client.count_skipped(listing)))
+        self.discovery.client("ListPodSandbox").await?.pod(uid).await
     }
 
-    /// Containers that run or have ended, and are listed as they were, have not changed, nor has a ready sandbox with its
-    /// addresses; the others are asked for.
     async fn pod_status(&self, pod: &RuntimePod, known: Option<KnownPod<'_>>) -> Result<PodStatus, RuntimeError> {
-        let client = self.discovery.client("PodSandboxStatus").await?;
-        let Some(KnownPod { pod: before, status }) = known else {
-            return client.inspect(pod, |_| None, |_| None).await;
-        };
-        let known = |container: &RuntimeContainer| {
-            let is_as_before = before.containers.contains(container);
-            let status = status.containers.iter().find(|status| status.id.id == container.id);
-            status.filter(|status| is_as_before && status.state == container.state && is_complete(status)).cloned()
-        };
-        let known_sandbox = |sandbox: &RuntimeContainer| {
-            let is_as_before = before.sandboxes.contains(sandbox) && sandbox.state == ContainerState::Running;
-            let status = status.sandboxes.iter().find(|status| status.id == sandbox.id);
-            status.filter(|status| is_as_before && is_set_up(status)).cloned()
-        };
-        client.inspect(pod, known, known_sandbox).await
+        self.discovery.client("PodSandboxStatus").await?.pod_status(pod, known).await
     }
 
     async fn container_status(
@@ -254,78 +226,7 @@ impl Runtime for CriRuntime {
         pod: &RuntimePod,
         container: &RuntimeContainer,
     ) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let client = self.discovery.client("ContainerStatus").await?;
-        let version = client.version().await?;
-        let answer = client.container_status(pod, &container.id).await?;
-        Ok(answer.map(|answer| convert::container_status(&version.name, &container.sandbox_id, answer)))
-    }
-}
-
-/// Whether nothing that a runtime says of a container in its state can be missing yet.
-fn is_complete(status: &ContainerStatus) -> bool {
-    match status.state {
-        ContainerState::Running => status.started_at != 0,
-        ContainerState::Exited => status.finished_at != 0,
-        _ => false,
-    }
-}
-
-/// Whether a sandbox is ready and has all that it will ever have.
-fn is_set_up(status: &SandboxStatus) -> bool {
-    status.state == SandboxState::Ready && (status.host_network || !status.ips.is_empty())
-}
-
-impl Client {
-    /// Asks for those of a pod's sandboxes and containers that are not known.
-    async fn inspect(
-        &self,
-        pod: &RuntimePod,
-        known: impl Fn(&RuntimeContainer) -> Option<ContainerStatus>,
-        known_sandbox: impl Fn(&RuntimeContainer) -> Option<SandboxStatus>,
-    ) -> Result<PodStatus, RuntimeError> {
-        let version = self.version().await?;
-        let mut status = PodStatus::new(pod.uid.clone(), pod.namespace.clone(), pod.name.clone());
-        let mut sandboxes: Vec<Option<SandboxStatus>> = pod.sandboxes.iter().map(known_sandbox).collect();
-        let asked_sandboxes: Vec<usize> = (0..sandboxes.len()).filter(|at| sandboxes[*at].is_none()).collect();
-        let sandbox_answers: Vec<_> =
-            asked_sandboxes.iter().map(|at| self.sandbox_status(pod, &pod.sandboxes[*at].id)).collect();
-        let mut asked = Vec::new();
-        // Kept for as long as nothing changes, so without room for more.
-        status.containers.reserve_exact(pod.containers.len());
-        status.sandboxes.reserve_exact(pod.sandboxes.len());
-        for container in &pod.containers {
-            match known(container) {
-                Some(known) => status.containers.push(known),
-                None => asked.push(container),
-            }
-        }
-        let containers: Vec<_> = asked.iter().map(|container| self.container_status(pod, &container.id)).collect();
-        let (sandbox_answers, containers): (Vec<_>, Vec<_>) = tokio::try_join!(
-            stream::iter(sandbox_answers).buffered(CALLS_AT_A_TIME).try_collect(),
-            stream::iter(containers).buffered(CALLS_AT_A_TIME).try_collect(),
-        )?;
-        for (at, answer) in asked_sandboxes.into_iter().zip(sandbox_answers) {
-            sandboxes[at] = answer.map(convert::sandbox_status);
-        }
-        for (at, sandbox) in sandboxes.into_iter().enumerate() {
-            let Some(sandbox) = sandbox else { continue };
-            // Only the newest sandbox has a say; if that is gone, none has.
-            if at == 0 && sandbox.state == SandboxState::Ready {
-                status.active_sandbox_id = Some(sandbox.id.clone());
-                if convert::are_addresses(&sandbox.ips) {
-                    status.ips.clone_from(&sandbox.ips);
-                } else {
-                    info!(pod.uid = %pod.uid, sandbox = sandbox.id, ips = ?sandbox.ips, "the sandbox has something else than addresses");
-                }
-            }
-            status.sandboxes.push(sandbox);
-        }
-        for (container, answer) in asked.iter().zip(containers) {
-            let Some(answer) = answer else { continue };
-            status.containers.push(convert::container_status(&version.name, &container.sandbox_id, answer));
-        }
-        status.containers.sort_by_key(|container: &ContainerStatus| Reverse(container.created_at));
-        Ok(status)
+        self.discovery.client("ContainerStatus").await?.container_status(pod, container).await
     }
 }
 
@@ -343,7 +244,7 @@ impl EventSource for CriRuntime {
             };
             let events = answer.then(move |event| async move {
                 match event {
-                    Ok(event) => Ok(convert::event(event)),
+                    Ok(event) => Ok(event_of(event)),
                     Err(status) => Err(client.explain_event(status).await),
                 }
             });
@@ -360,10 +261,28 @@ impl EventSource for CriRuntime {
     }
 }
 
-/// Whether the sandboxes that the pod's containers are in are there, too.
-fn has_its_sandboxes(pod: &RuntimePod) -> bool {
-    let is_there = |id: &str| pod.sandboxes.iter().any(|sandbox| sandbox.id == id);
-    pod.containers.iter().all(|container| is_there(&container.sandbox_id))
+/// An event. Which pod it is of stands in the sandbox's status, or else with the container that it is about.
+fn event_of(event: proto::ContainerEventResponse) -> ContainerEvent {
+    use proto::ContainerEventType as Type;
+    let kind = match Type::try_from(event.container_event_type) {
+        Ok(Type::ContainerCreatedEvent) => ContainerEventKind::Created,
+        Ok(Type::ContainerStartedEvent) => ContainerEventKind::Started,
+        Ok(Type::ContainerStoppedEvent) => ContainerEventKind::Stopped,
+        Ok(Type::ContainerDeletedEvent) => ContainerEventKind::Deleted,
+        Err(_) => ContainerEventKind::Unknown,
+    };
+    let of_sandbox = event.pod_sandbox_status.and_then(|sandbox| sandbox.metadata).map(|metadata| metadata.uid);
+    let of_container = || {
+        let mut statuses = event.containers_statuses.iter();
+        statuses.find(|status| status.id == event.container_id)?.labels.get(labels::POD_UID).cloned()
+    };
+    let uid = of_sandbox.filter(|uid| !uid.is_empty()).or_else(of_container).filter(|uid| !uid.is_empty());
+    ContainerEvent {
+        kind,
+        pod: uid.map(|uid| uid.as_str().into()),
+        container_id: event.container_id,
+        created_at: event.created_at,
+    }
 }
 
 impl Client {
@@ -440,46 +359,6 @@ impl Client {
         Ok(peer)
     }
 
-    fn count_skipped(&self, listing: Listing) -> Listing {
-        let before = self.skipped_sandboxes.swap(listing.skipped_sandboxes, Ordering::Relaxed)
-            + self.skipped_containers.swap(listing.skipped_containers, Ordering::Relaxed);
-        let now = listing.skipped_sandboxes + listing.skipped_containers;
-        if now != before {
-            debug!(
-                sandboxes = listing.skipped_sandboxes,
-                containers = listing.skipped_containers,
-                "left out what does not say which pod it is of"
-            );
-        }
-        listing
-    }
-
-    /// The status of a sandbox; none if it is gone.
-    async fn sandbox_status(
-        &self,
-        pod: &RuntimePod,
-        id: &str,
-    ) -> Result<Option<proto::PodSandboxStatus>, RuntimeError> {
-        let call = Call::of("PodSandboxStatus", pod, id);
-        let request = proto::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false };
-        let mut calls = self.calls.clone();
-        let answer = self.call(call, self.options.status_timeout, calls.pod_sandbox_status(request)).await;
-        unless_gone(call, answer.map(|answer| answer.status))
-    }
-
-    /// The status of a container; none if it is gone.
-    async fn container_status(
-        &self,
-        pod: &RuntimePod,
-        id: &str,
-    ) -> Result<Option<proto::ContainerStatus>, RuntimeError> {
-        let call = Call::of("ContainerStatus", pod, id);
-        let request = proto::ContainerStatusRequest { container_id: id.to_owned(), verbose: false };
-        let mut calls = self.calls.clone();
-        let answer = self.call(call, self.options.status_timeout, calls.container_status(request)).await;
-        unless_gone(call, answer.map(|answer| answer.status))
-    }
-
     /// Waits for the answer to a call, no longer than `timeout`.
     async fn call<T>(
         &self,
@@ -521,16 +400,6 @@ impl<'a> Call<'a> {
             call = call.of(object);
         }
         call
-    }
-}
-
-/// What was listed a moment ago and is not found now has been removed since, which is nothing to fail for. An answer without
-/// a status is.
-fn unless_gone<S>(call: Call<'_>, answer: Result<Option<S>, RuntimeError>) -> Result<Option<S>, RuntimeError> {
-    match answer {
-        Ok(None) => Err(RuntimeError::BadResponse { call: Arc::new(call.name()), reason: "it has no status".into() }),
-        Err(error) if error.is_not_found() => Ok(None),
-        answer => answer,
     }
 }
 

@@ -51,7 +51,6 @@
 
 mod channel;
 mod client;
-mod convert;
 mod discovery;
 mod endpoint;
 mod error;

@@ -1,15 +1,20 @@
-//! The lists of sandboxes and containers: of all pods as a stream where the runtime has that, of one pod as one answer.
+//! The lists of sandboxes and containers: of all pods as a stream where the runtime has that, of one pod as one answer. What was
+//! listed is grouped by pod, as the kubelet does it.
+//!
+//! Whatever a runtime answers, this gives something: what does not say which pod it is of is left out and counted.
 
+use super::status::{container_state, image_id, sandbox_state};
 use super::{Call, Client, Peer};
-use crate::convert::{self, Listing};
 use crate::{labels, proto};
-use larder_pleg::RuntimeError;
+use larder_pleg::{ContainerState, RuntimeContainer, RuntimeError, RuntimePod, SandboxState};
 use larder_pod_status::PodUid;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::atomic::Ordering;
 use tonic::{Response, Status, Streaming};
-use tracing::info;
+use tracing::{debug, info};
 
 /// The list of sandboxes in parts.
 const STREAM_SANDBOXES: &str = "StreamPodSandboxes";
@@ -26,11 +31,44 @@ fn of_all(method: &'static str) -> Call<'static> {
 }
 
 impl Client {
+    /// All pods.
+    pub(super) async fn pods(&self) -> Result<Vec<RuntimePod>, RuntimeError> {
+        let listing = self.list_all(&*self.peer().await?).await?;
+        Ok(self.count_skipped(listing).pods)
+    }
+
+    /// One pod; none if the runtime has nothing left of it.
+    pub(super) async fn pod(&self, uid: &PodUid) -> Result<Option<RuntimePod>, RuntimeError> {
+        let peer = self.peer().await?;
+        let of_pod = |listing: Listing| listing.pods.into_iter().find(|pod| pod.uid == *uid);
+        if let Some(pod) = of_pod(self.list_one(uid).await?).filter(has_its_sandboxes) {
+            return Ok(Some(pod));
+        }
+        // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
+        // only of the whole list, so that the lists of one and of all never contradict each other.
+        let listing = self.list_all(&peer).await?;
+        Ok(of_pod(self.count_skipped(listing)))
+    }
+
+    fn count_skipped(&self, listing: Listing) -> Listing {
+        let before = self.skipped_sandboxes.swap(listing.skipped_sandboxes, Ordering::Relaxed)
+            + self.skipped_containers.swap(listing.skipped_containers, Ordering::Relaxed);
+        let now = listing.skipped_sandboxes + listing.skipped_containers;
+        if now != before {
+            debug!(
+                sandboxes = listing.skipped_sandboxes,
+                containers = listing.skipped_containers,
+                "left out what does not say which pod it is of"
+            );
+        }
+        listing
+    }
+
     /// Lists the sandboxes, then the containers: what is created in between shows without its sandbox rather than not at
     /// all.
-    pub(super) async fn list_all(&self, peer: &Peer) -> Result<Listing, RuntimeError> {
+    async fn list_all(&self, peer: &Peer) -> Result<Listing, RuntimeError> {
         let sandboxes = self.all_sandboxes(peer).await?;
-        Ok(convert::group(sandboxes, self.all_containers(peer).await?))
+        Ok(group(sandboxes, self.all_containers(peer).await?))
     }
 
     async fn all_sandboxes(&self, peer: &Peer) -> Result<Vec<proto::PodSandbox>, RuntimeError> {
@@ -81,7 +119,7 @@ impl Client {
 
     /// Lists the sandboxes and containers of one pod, both at once: whoever asks for one pod waits for it. A container without
     /// its sandbox is noticed by the caller.
-    pub(super) async fn list_one(&self, uid: &PodUid) -> Result<Listing, RuntimeError> {
+    async fn list_one(&self, uid: &PodUid) -> Result<Listing, RuntimeError> {
         let timeout = self.options.list_timeout;
         let call = |method| Call { method, pod: Some((uid, "", "")), object: None };
         let labels = HashMap::from([(labels::POD_UID.to_owned(), uid.to_string())]);
@@ -96,7 +134,7 @@ impl Client {
             self.call(call("ListPodSandbox"), timeout, sandboxes),
             self.call(call("ListContainers"), timeout, containers),
         )?;
-        Ok(convert::group(sandboxes.items, containers.containers))
+        Ok(group(sandboxes.items, containers.containers))
     }
 }
 
@@ -117,4 +155,140 @@ async fn unless_unsupported<T>(
         }
         listed => Some(listed),
     }
+}
+
+/// What a runtime listed, by pod.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Listing {
+    /// The pods, the one whose oldest sandbox is the newest first.
+    pub(super) pods: Vec<RuntimePod>,
+    /// Sandboxes that do not say which pod they are of, have no identifier, or have one that another has.
+    pub(super) skipped_sandboxes: u64,
+    /// Containers of which the same is true.
+    pub(super) skipped_containers: u64,
+}
+
+/// Groups sandboxes and containers by pod.
+pub(super) fn group(sandboxes: Vec<proto::PodSandbox>, containers: Vec<proto::Container>) -> Listing {
+    let mut listing = Listing::default();
+    let mut by_uid: HashMap<String, usize> = HashMap::new();
+    let mut seen: HashSet<String> = HashSet::new();
+
+    let all = sandboxes.len();
+    let mut sandboxes: Vec<_> = sandboxes
+        .into_iter()
+        .filter_map(|sandbox| {
+            Some((
+                sandbox.metadata.filter(|metadata| !metadata.uid.is_empty())?,
+                sandbox.id,
+                sandbox.state,
+                sandbox.created_at,
+            ))
+        })
+        .filter(|(_, id, ..)| !id.is_empty())
+        .collect();
+    // The highest attempt first; a runtime that does not count them has the newest first.
+    sandboxes.sort_by(|(a, a_id, _, a_created), (b, b_id, _, b_created)| {
+        (Reverse(a.attempt), Reverse(a_created), a_id).cmp(&(Reverse(b.attempt), Reverse(b_created), b_id))
+    });
+    for (metadata, id, state, created_at) in sandboxes {
+        if !seen.insert(id.clone()) {
+            continue;
+        }
+        let pod = pod_of(&mut listing.pods, &mut by_uid, metadata.uid, || (metadata.namespace, metadata.name));
+        // In the end, that of the last: the oldest.
+        pod.created_at = created_at;
+        for_one(&mut pod.sandboxes);
+        pod.sandboxes.push(RuntimeContainer {
+            sandbox_id: id.clone(),
+            id,
+            state: sandbox_as_container(state),
+            attempt: metadata.attempt,
+            created_at,
+            ..RuntimeContainer::default()
+        });
+    }
+    listing.skipped_sandboxes = count(all - seen.len());
+
+    seen.clear();
+    let all = containers.len();
+    let mut containers: Vec<_> = containers
+        .into_iter()
+        .filter_map(|mut container| {
+            let metadata = container.metadata.take()?;
+            let image = container.image.take()?;
+            let uid = container.labels.remove(labels::POD_UID).filter(|uid| !uid.is_empty())?;
+            (!container.id.is_empty()).then_some((uid, metadata, image, container))
+        })
+        .collect();
+    containers.sort_by(|(.., a), (.., b)| (Reverse(a.created_at), &a.id).cmp(&(Reverse(b.created_at), &b.id)));
+    for (uid, metadata, image, container) in containers {
+        if !seen.insert(container.id.clone()) {
+            continue;
+        }
+        let name = || {
+            (labels::text(&container.labels, labels::POD_NAMESPACE), labels::text(&container.labels, labels::POD_NAME))
+        };
+        let pod = pod_of(&mut listing.pods, &mut by_uid, uid, name);
+        for_one(&mut pod.containers);
+        pod.containers.push(RuntimeContainer {
+            name: metadata.name,
+            state: container_state(container.state),
+            sandbox_id: container.pod_sandbox_id,
+            attempt: metadata.attempt,
+            created_at: container.created_at,
+            image: image.image,
+            image_id: image_id(container.image_id, &container.image_ref),
+            image_ref: container.image_ref,
+            hash: labels::hash(&container.annotations),
+            id: container.id,
+        });
+    }
+    listing.skipped_containers = count(all - seen.len());
+
+    listing.pods.sort_by_key(|pod| Reverse(pod.created_at));
+    listing
+}
+
+fn count(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// Room for one to begin with, which is what most pods have; by itself a vector makes room for four. They are kept as long as
+/// the pod.
+fn for_one(containers: &mut Vec<RuntimeContainer>) {
+    if containers.is_empty() {
+        containers.reserve_exact(1);
+    }
+}
+
+fn pod_of<'a>(
+    pods: &'a mut Vec<RuntimePod>,
+    by_uid: &mut HashMap<String, usize>,
+    uid: String,
+    name: impl FnOnce() -> (String, String),
+) -> &'a mut RuntimePod {
+    let at = match by_uid.entry(uid) {
+        Entry::Occupied(at) => *at.get(),
+        Entry::Vacant(vacant) => {
+            let (namespace, name) = name();
+            pods.push(RuntimePod::new(vacant.key().as_str().into(), namespace, name));
+            *vacant.insert(pods.len() - 1)
+        }
+    };
+    &mut pods[at]
+}
+
+fn sandbox_as_container(state: i32) -> ContainerState {
+    match sandbox_state(state) {
+        SandboxState::Ready => ContainerState::Running,
+        SandboxState::NotReady => ContainerState::Exited,
+        SandboxState::Unknown => ContainerState::Unknown,
+    }
+}
+
+/// Whether the sandboxes that the pod's containers are in are there, too.
+fn has_its_sandboxes(pod: &RuntimePod) -> bool {
+    let is_there = |id: &str| pod.sandboxes.iter().any(|sandbox| sandbox.id == id);
+    pod.containers.iter().all(|container| is_there(&container.sandbox_id))
 }

@@ -2,4 +2,5 @@
 
 mod calls;
 mod connection;
+mod conversion;
 mod server;

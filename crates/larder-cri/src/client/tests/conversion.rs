@@ -1,7 +1,15 @@
 //! What a runtime's messages become, odd ones too.
 
-use super::*;
+use crate::client::event_of;
+use crate::client::lists::{Listing, group};
+use crate::client::status::{are_addresses, container_status, sandbox_status};
+use crate::labels::{self, Map};
 use crate::labels::{CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT};
+use crate::proto;
+use larder_pleg::{
+    ContainerEvent, ContainerEventKind, ContainerId, ContainerState, ContainerStatus, RuntimeContainer, SandboxState,
+    SandboxStatus,
+};
 
 fn map(pairs: &[(&str, &str)]) -> Map {
     pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -266,11 +274,11 @@ fn the_status_of_a_sandbox() {
 #[test]
 fn what_counts_as_an_address() {
     for text in ["10.0.0.1", "010.000.0.001", "fd00::1", "::ffff:10.0.0.1", "0.0.0.0"] {
-        assert!(is_address(text), "{text}");
+        assert!(are_addresses(&[text.to_owned()]), "{text}");
     }
     for text in ["", "10.0.0", "10.0.0.1.2", "256.0.0.1", "10.0.0.1/24", "fe80::1%eth0", "host", "10.0.0.-1", "10..0.1"]
     {
-        assert!(!is_address(text), "{text}");
+        assert!(!are_addresses(&[text.to_owned()]), "{text}");
     }
 }
 
@@ -293,7 +301,7 @@ fn an_event_tells_its_pod_by_the_sandbox_or_else_by_the_container_or_not_at_all(
         (sandbox(None), vec![container("c", "")], None),
         (None, vec![], None),
     ] {
-        let event = super::event(proto::ContainerEventResponse {
+        let event = event_of(proto::ContainerEventResponse {
             container_id: "c".into(),
             container_event_type: 2,
             created_at: 5,
@@ -316,6 +324,6 @@ fn a_kind_of_event_that_is_not_known_is_an_event_all_the_same() {
         [(0, "created"), (1, "started"), (2, "stopped"), (3, "deleted"), (4, "unknown"), (-1, "unknown")]
     {
         let event = proto::ContainerEventResponse { container_event_type: kind, ..Default::default() };
-        assert_eq!(super::event(event).kind.as_str(), expected);
+        assert_eq!(event_of(event).kind.as_str(), expected);
     }
 }
