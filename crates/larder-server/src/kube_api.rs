@@ -14,9 +14,10 @@ use crate::freshness::AnswerFreshness;
 use crate::params::Params;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::handler::Handler;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use http::{HeaderMap, HeaderValue, header};
 use larder_node::{Answer, ObjectKind, ReadError};
 use larder_objects::ObjectKey;
@@ -51,9 +52,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/apis", get(discovery::apis))
         .route("/apis/{group}", get(discovery::group))
         .route("/apis/{group}/{version}", get(discovery::group_version))
-        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", post(reviews::access))
-        .route("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", post(reviews::rules))
-        .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", post(reviews::subject))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", only_post(reviews::access))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", only_post(reviews::rules))
+        .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", only_post(reviews::subject))
         .route("/version", get(documents::version))
         .route("/openapi/v3", get(documents::schemas))
         .route("/openapi/v3/{*path}", get(documents::schema))
@@ -65,6 +66,19 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(get_one))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/status", get(get_pod_status))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(Large))
+}
+
+fn only_post<H, T>(handler: H) -> MethodRouter<Arc<App>>
+where
+    H: Handler<T, Arc<App>>,
+    T: 'static,
+{
+    post(handler).fallback(async |request: Request| {
+        let problem = format!("a review is created by POST, not by {}", request.method());
+        let mut response = ApiError::MethodNotAllowed(problem).into_response();
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        response
+    })
 }
 
 /// What is worth compressing: answers of a known size from 128 KiB, as at the API server. Never a watch.

@@ -82,7 +82,8 @@ async fn main() -> Result<ExitCode> {
     let (with_idle, larder) = (beside.memory()?, bench.measure(&server, &watched, &arguments).await?);
     let after = beside.memory()?;
     let stuck_ended = stuck.has_ended().await?;
-    ensure!(idle.ended() == 0, "larder ended idle watches");
+    let ended = idle.ended();
+    ensure!(ended == 0, "larder ended {ended} idle watches");
     drop(idle);
 
     let server = Server::ApiServer(client);
@@ -120,6 +121,7 @@ type Bytestream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 /// Watches that are open. They close when this is dropped.
 struct Watches {
     tasks: JoinSet<()>,
+    _connections: JoinSet<()>,
 }
 
 /// That a watch has got a change: its number, and when, in nanoseconds.
@@ -129,7 +131,7 @@ impl Watches {
     /// Opens so many, each of which tells what it gets.
     async fn open(server: &Server, path: &str, count: u32, told: Option<mpsc::UnboundedSender<Got>>) -> Result<Self> {
         let clock = MonotonicClock::new();
-        let mut tasks = JoinSet::new();
+        let (mut tasks, mut connections) = (JoinSet::new(), JoinSet::new());
         let mut shared = None;
         for number in 0..count as usize {
             let stream: Bytestream = match server {
@@ -138,7 +140,7 @@ impl Watches {
                         let stream = UnixStream::connect(socket).await?;
                         let (sender, connection) =
                             http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.context("connect")?;
-                        tasks.spawn(async move { drop(connection.await) });
+                        connections.spawn(async move { drop(connection.await) });
                         shared = Some(sender);
                     }
                     let sender = shared.as_mut().context("a connection")?;
@@ -162,10 +164,10 @@ impl Watches {
             let told = told.clone();
             tasks.spawn(async move { read(stream, told, clock).await });
         }
-        Ok(Self { tasks })
+        Ok(Self { tasks, _connections: connections })
     }
 
-    /// How many are still open, if none shares a connection that has ended.
+    /// How many have ended.
     fn ended(&mut self) -> usize {
         let mut ended = 0;
         while self.tasks.try_join_next().is_some() {

@@ -110,6 +110,8 @@ async fn nothing_can_be_written() {
             assert_eq!((answer.code, answer.header("allow")), (405, "GET, HEAD"), "{method} {path}: {answer:?}");
         }
     }
+    let review = daemon.get("/apis/authentication.k8s.io/v1/selfsubjectreviews").await;
+    assert_eq!((review.code, review.header("allow")), (405, "POST"), "{review:?}");
     let stream = UnixStream::connect(daemon.socket()).await.unwrap();
     let head = request(stream, "HEAD", "/api/v1/namespaces/default/secrets/db", "*/*").await.unwrap();
     assert_eq!((head.code, head.text.as_str()), (200, ""));
