@@ -80,7 +80,8 @@ pub(super) fn check(program: &Path, seed: u64, count: usize) -> Result<Agreement
 }
 
 fn random_question(objects: &mut Objects, at: usize) -> Question {
-    let kind = TableKind::ALL[at % TableKind::ALL.len()];
+    // Every other object is a pod, for its printer has the most cases.
+    let kind = if at.is_multiple_of(2) { TableKind::Pod } else { TableKind::ALL[at / 2 % TableKind::ALL.len()] };
     let include = objects.pick(&[IncludeObject::None, IncludeObject::Metadata, IncludeObject::Object]);
     let document = if objects.percent(8) {
         let items = (0..objects.up_to(5)).map(|_| objects.object(kind)).collect();

@@ -157,7 +157,7 @@ impl Objects {
 
     /// A time near one at which the words for ages change; now and then in the future, with a fraction, or not set.
     fn time(&mut self) -> Value {
-        if self.percent(3) {
+        if self.percent(8) {
             return "0001-01-01T00:00:00Z".into();
         }
         let age = if self.percent(60) {
