@@ -39,8 +39,11 @@ mod watch;
 
 /// How long a read may take if the client gives no timeout.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// The bounds of a timeout that a client gives.
-pub(crate) const READ_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(1));
+/// The shortest timeout that a client may give.
+const LEAST_READ_TIMEOUT: Duration = Duration::from_millis(1);
+/// The longest time that a read takes, whatever timeout the client gives, as at the API server. client-go gives the time of a
+/// watch here too.
+const MOST_READ_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long a request waits for a version that larder has yet to reach, as at the API server.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most warnings of an incomplete list. The `Status` of a refused list has all of them.
@@ -93,7 +96,8 @@ impl Predicate for Large {
 }
 
 pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
-    params.duration("timeout", READ_TIMEOUT, READ_TIMEOUT_BOUNDS)
+    let given = params.duration("timeout", READ_TIMEOUT, (LEAST_READ_TIMEOUT, Duration::MAX))?;
+    Ok(given.min(MOST_READ_TIMEOUT))
 }
 
 fn unknown_path(path: &str) -> ApiError {
@@ -347,4 +351,28 @@ fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response 
         headers.extend(freshness.headers(&app.node));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// The seconds that a read takes at most, or the code with which the timeout is refused.
+    fn check(timeout: &str, expected: Result<u64, u16>) {
+        let params = Params::new(HashMap::from([("timeout".to_owned(), timeout.to_owned())]));
+        let read = read_timeout(&params).map(|timeout| timeout.as_secs()).map_err(|error| error.code().as_u16());
+        assert_eq!(read, expected, "{timeout}");
+    }
+
+    #[test]
+    fn a_read_takes_a_minute_at_most_whatever_timeout_the_client_gives() {
+        check("30s", Ok(30));
+        check("1m0s", Ok(60));
+        // As client-go's informers do.
+        check("8m10s", Ok(60));
+        check("2h", Ok(60));
+        check("0s", Err(400));
+        check("soon", Err(400));
+    }
 }
