@@ -177,7 +177,13 @@ async fn list_or_watch(
             }
             begun => begun,
         };
-        json(app, known.freshness.as_ref(), watch?)
+        let body = match watch {
+            // Clients list again after such an event, as the API server sends it. kube's watcher would ask for the same version
+            // for ever after an answer with this code.
+            Err(error @ ApiError::Expired(_)) => watch::refused(&error),
+            watch => watch?,
+        };
+        json(app, known.freshness.as_ref(), body)
     } else {
         reach(&journal, options.version).await?;
         let snapshot = journal.snapshot();

@@ -40,6 +40,14 @@ const COPIED: usize = 32 << 10;
 /// About how many bytes are sent at once.
 const AT_ONCE: usize = 64 << 10;
 
+/// A watch that ends with an ERROR event at once.
+pub(super) fn refused(error: &ApiError) -> Body {
+    let mut out = Chunks::default();
+    out.error(error);
+    out.flush();
+    Body::from(out.next().unwrap_or_default())
+}
+
 /// Opens a watch.
 ///
 /// # Errors
