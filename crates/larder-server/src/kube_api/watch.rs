@@ -257,6 +257,9 @@ impl Chunks {
         self.open.extend_from_slice(event.as_bytes());
         self.open.extend_from_slice(br#"","object":"#);
         for part in parts {
+            // The API server ends an object that larder reads alone with a newline, but an event is one line: kube's watcher
+            // drops one that is two.
+            let part = part.slice(..part.trim_ascii_end().len());
             if part.len() > COPIED {
                 self.flush();
                 self.ready.push_back(part);
@@ -288,5 +291,23 @@ impl Chunks {
 
     fn next(&mut self) -> Option<Bytes> {
         self.ready.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_though_its_object_ends_with_a_newline() {
+        let long = format!("{{\"data\":\"{}\"}}\n", "x".repeat(COPIED));
+        for object in ["{\"kind\":\"Secret\"}\n", &long] {
+            let mut out = Chunks::default();
+            out.event("ADDED", vec![Bytes::copy_from_slice(object.as_bytes()), Bytes::new()]);
+            out.flush();
+            let sent: Vec<u8> = std::iter::from_fn(|| out.next()).flatten().collect();
+            let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object.trim_end());
+            assert!(sent == event.as_bytes(), "{}", String::from_utf8_lossy(&sent));
+        }
     }
 }
