@@ -19,6 +19,8 @@ struct Module {
 
 const CONTAINERD: Module = Module { folder: "containerd", linker_flags: "-s -w" };
 const ETCD: Module = Module { folder: "etcd", linker_flags: "-s -w" };
+/// Clients that others wrote, in a program of ours.
+const CLIENTS: Module = Module { folder: "clients", linker_flags: "-s -w" };
 const CRI_TOOLS: Module = Module { folder: "cri-tools", linker_flags: "-s -w" };
 /// Without its version an API server calls itself v0.0.0, and clients that look at it behave otherwise.
 const KUBERNETES: Module = Module {
@@ -46,11 +48,13 @@ pub enum Program {
     Ctr,
     /// The client of any CRI runtime: the reference for what a runtime says.
     Crictl,
+    /// The informers of client-go and the cache of controller-runtime, which print what they see.
+    Clients,
 }
 
 impl Program {
     /// Every program.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Containerd,
         Self::ContainerdShim,
         Self::Ctr,
@@ -59,6 +63,7 @@ impl Program {
         Self::KubeApiserver,
         Self::Kubectl,
         Self::Kubelet,
+        Self::Clients,
     ];
 
     fn module(self) -> &'static Module {
@@ -67,6 +72,7 @@ impl Program {
             Self::KubeApiserver | Self::Kubelet | Self::Kubectl => &KUBERNETES,
             Self::Containerd | Self::ContainerdShim | Self::Ctr => &CONTAINERD,
             Self::Crictl => &CRI_TOOLS,
+            Self::Clients => &CLIENTS,
         }
     }
 
@@ -80,6 +86,7 @@ impl Program {
             Self::ContainerdShim => "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
             Self::Ctr => "github.com/containerd/containerd/v2/cmd/ctr",
             Self::Crictl => "sigs.k8s.io/cri-tools/cmd/crictl",
+            Self::Clients => ".",
         }
     }
 
@@ -94,6 +101,7 @@ impl Program {
             Self::ContainerdShim => "containerd-shim-runc-v2",
             Self::Ctr => "ctr",
             Self::Crictl => "crictl",
+            Self::Clients => "clients",
         }
     }
 
@@ -161,6 +169,11 @@ fn fingerprint(module: &Module, source: &Path) -> Result<String> {
     hash.update(module.linker_flags);
     for file in ["go.mod", "go.sum"] {
         hash.update(fs::read(source.join(file)).with_context(|| format!("read {file} in {}", source.display()))?);
+    }
+    // The program of ours, where the module has one.
+    let main = source.join("main.go");
+    if main.exists() {
+        hash.update(fs::read(&main).with_context(|| format!("read {}", main.display()))?);
     }
     Ok(hex(&hash.finalize()[..8]))
 }

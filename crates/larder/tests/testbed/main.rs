@@ -6,6 +6,7 @@
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
+//! | `clients.rs` | clients that others wrote see through larder what the API server did |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
 //! | `strategies.rs` | each strategy through each fault of the API server and of the way there |
 //! | `start.rs` | starting with what cannot work, and ending |
@@ -14,6 +15,7 @@
 //! of its own, so they run side by side. Nothing here waits for a fixed time: each look at something is repeated until it
 //! is as it should be, or a deadline has passed.
 
+mod clients;
 mod cluster;
 mod daemon;
 mod forward;
