@@ -78,8 +78,8 @@ pub use larder_resource::{ObjectKind, PerKind};
 pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{
-    ApiServerReport, Check, ContainerCounts, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport,
-    SourceState,
+    ApiServerReport, Check, ContainerCounts, Counts, Keeping, ListenReport, ObjectCounts, ObjectReport, Report,
+    SourceReport, SourceState,
 };
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use larder_resource::PerKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 
 /// How a node's larder is doing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Report {
     /// What is open to the API server; none without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_server: Option<ApiServerReport>,
+    /// The local API over TLS; none without `--listen`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<ListenReport>,
     /// Each object that pods of this node refer to, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<Vec<ObjectReport>>,
@@ -65,6 +69,27 @@ pub struct Keeping {
     pub direct: u64,
     /// The bytes that those which are held take.
     pub bytes: u64,
+}
+
+/// The local API over TLS, and how a client gets in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct ListenReport {
+    /// Where clients reach it.
+    pub url: String,
+    /// The names and addresses of the serving certificate.
+    pub names: Vec<String>,
+    /// When the serving certificate expires.
+    pub not_after: Timestamp,
+    /// The file of the serving certificate, if larder does not issue it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert_file: Option<PathBuf>,
+    /// The folder of larder's own authority, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<PathBuf>,
+    /// The group of the clients that may read.
+    pub admin_group: String,
 }
 
 /// What is open to the API server.

@@ -2,6 +2,7 @@
 
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::listen::Listen;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
 use crate::{events, health, kube_api, local_api};
@@ -16,7 +17,7 @@ use larder_node::Node;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
 /// The state that all handlers share.
@@ -27,6 +28,8 @@ pub(crate) struct App {
     pub(crate) metrics: ServerMetrics,
     /// Spreads the ends of watches.
     pub(crate) jitter: Jitter,
+    /// The TLS listener, if there is one.
+    pub(crate) listen: OnceLock<Arc<Listen>>,
     /// Cancelled when the daemon ends, which ends all waits.
     pub(crate) ending: CancellationToken,
 }
@@ -38,7 +41,8 @@ impl App {
         let mut registry = Registry::default();
         node.register_metrics(&mut registry);
         let metrics = ServerMetrics::new(&mut registry);
-        Arc::new(Self { node, registry, metrics, jitter: Jitter::default(), ending })
+        let (jitter, listen) = (Jitter::default(), OnceLock::new());
+        Arc::new(Self { node, registry, metrics, jitter, listen, ending })
     }
 }
 
@@ -75,6 +79,17 @@ pub(crate) fn open(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
+/// The routes of clients of the TLS listener that may not read.
+pub(crate) fn strangers(app: &Arc<App>) -> Router {
+    Router::new()
+        .route("/livez", get(health::livez_without_reasons))
+        .route("/readyz", get(health::readyz_without_reasons))
+        .method_not_allowed_fallback(authorize_nobody)
+        .fallback(authorize_nobody)
+        .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
+        .with_state(Arc::clone(app))
+}
+
 async fn unknown_path(request: Request) -> ApiError {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return method_not_allowed(request).await;
@@ -88,8 +103,16 @@ async fn method_not_allowed(request: Request) -> ApiError {
 
 /// Refuses whoever [may not read](Caller::may_read).
 async fn authorize(request: Request, next: Next) -> Response {
-    let caller = request.extensions().get().copied().unwrap_or(Caller::Anonymous);
-    if caller.may_read() { next.run(request).await } else { ApiError::Forbidden(caller).into_response() }
+    let caller = caller_of(&request);
+    if caller.may_read() { next.run(request).await } else { caller.refusal().into_response() }
+}
+
+async fn authorize_nobody(request: Request) -> ApiError {
+    caller_of(&request).refusal()
+}
+
+fn caller_of(request: &Request) -> Caller {
+    request.extensions().get().cloned().unwrap_or(Caller::Anonymous)
 }
 
 /// Counts each request, and measures its duration, by its route.

@@ -1,11 +1,14 @@
 //! Who asks, and whether it may read.
 
+use crate::error::ApiError;
+use larder_tls::{Client, Subject};
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use tokio::net::UnixStream;
 
 /// Who asks: one variant for each kind of proof. Every field may be logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// A process that connected to the socket. The kernel named its user at that time.
     Process {
@@ -15,6 +18,18 @@ pub(crate) enum Caller {
         ///
         /// A user means little across containers: many images run as 65532, for one.
         may_read: bool,
+    },
+    /// A client with a certificate of an authority that larder trusts.
+    Certificate {
+        /// Whom the certificate names.
+        subject: Arc<Subject>,
+        /// Whether the certificate is of the group that may read.
+        is_admin: bool,
+    },
+    /// A client with a certificate that larder does not accept.
+    Refused {
+        /// Why not.
+        why: Arc<str>,
     },
     /// A caller without any proof.
     Anonymous,
@@ -31,11 +46,43 @@ impl Caller {
         Ok(Self::Process { uid: peer.uid(), may_read: is_allowed(peer.uid(), own, is_near) })
     }
 
+    /// Who a client over TLS is.
+    pub(crate) fn of_client(client: Client) -> Self {
+        match client {
+            Client::Known { subject, is_admin, .. } => Self::Certificate { subject: Arc::new(subject), is_admin },
+            Client::Refused { why } => Self::Refused { why: why.into() },
+            Client::Anonymous => Self::Anonymous,
+        }
+    }
+
     /// Whether it may read what this node holds.
-    pub(crate) fn may_read(self) -> bool {
+    pub(crate) fn may_read(&self) -> bool {
         match self {
-            Self::Process { may_read, .. } => may_read,
-            Self::Anonymous => false,
+            Self::Process { may_read, .. } => *may_read,
+            Self::Certificate { is_admin, .. } => *is_admin,
+            Self::Refused { .. } | Self::Anonymous => false,
+        }
+    }
+
+    /// The answer to a caller that may not read: 403 if larder knows the caller, else 401.
+    pub(crate) fn refusal(self) -> ApiError {
+        match self {
+            Self::Process { .. } | Self::Certificate { .. } => ApiError::Forbidden(self),
+            Self::Refused { .. } | Self::Anonymous => ApiError::Unauthorized(self),
+        }
+    }
+
+    /// What a caller that may not read can do about it.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self {
+            Self::Process { .. } => "only root may, and larder's own user outside of other containers; ask as root",
+            Self::Certificate { .. } => {
+                "its certificate is not of the group that larder lets in (--admin-group); write a kubeconfig on the node with \
+                 `larder kubeconfig`"
+            }
+            Self::Refused { .. } | Self::Anonymous => {
+                "show a client certificate: write a kubeconfig on the node with `larder kubeconfig`"
+            }
         }
     }
 }
@@ -44,6 +91,9 @@ impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process { uid, .. } => write!(f, "user {uid}"),
+            // The name is quoted and escaped: it may have line breaks.
+            Self::Certificate { subject, .. } => write!(f, "client {:?}", subject.name),
+            Self::Refused { why } => write!(f, "a client whose certificate is refused ({why})"),
             Self::Anonymous => f.write_str("an unknown caller"),
         }
     }
@@ -81,6 +131,27 @@ mod tests {
             (501, 500, true, false),
         ] {
             assert_eq!(is_allowed(uid, own, || is_near), expected, "{uid} on {own}, near: {is_near}");
+        }
+    }
+
+    #[test]
+    fn a_client_may_read_with_a_certificate_of_the_admins_group_alone() {
+        let known = |is_admin| {
+            let subject = Subject { name: "a\nb".to_owned(), groups: Vec::new() };
+            Caller::of_client(Client::Known { subject, is_admin, until: jiff::Timestamp::MAX })
+        };
+        let refused = Caller::of_client(Client::Refused { why: "it has expired".to_owned() });
+        for (caller, may_read, code, text) in [
+            (known(true), true, 403, "client \"a\\nb\" may not read"),
+            (known(false), false, 403, "client \"a\\nb\" may not read"),
+            (refused, false, 401, "a client whose certificate is refused (it has expired) may not read"),
+            (Caller::of_client(Client::Anonymous), false, 401, "an unknown caller may not read"),
+        ] {
+            assert_eq!(caller.may_read(), may_read, "{caller}");
+            let refusal = caller.refusal();
+            assert_eq!(refusal.code().as_u16(), code, "{refusal}");
+            assert!(refusal.to_string().starts_with(text), "{refusal}");
+            assert!(refusal.to_string().contains("larder kubeconfig"), "{refusal}");
         }
     }
 

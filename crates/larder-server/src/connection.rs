@@ -117,7 +117,7 @@ where
         let is_last = served.fetch_add(1, Ordering::Relaxed) + 1 >= client.most_requests;
         let http2 = client.http2.as_ref().filter(|_| request.version() == Version::HTTP_2);
         let place = http2.map(Http2::place);
-        let answer = answer(client.router.clone(), request, client.caller);
+        let answer = answer(client.router.clone(), request, client.caller.clone());
         async move {
             let (mut answer, place) = match place {
                 Some(None) => (ApiError::TooManyRequests.into_response(), None),

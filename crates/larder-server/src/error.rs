@@ -15,6 +15,7 @@
 //! | it has another media type | 415 | `UnsupportedMediaType` |
 //! | the client accepts no representation that larder has | 406 | `NotAcceptable` |
 //! | the caller may not read | 403 | `Forbidden` |
+//! | the client shows no certificate that larder accepts | 401 | `Unauthorized` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
 //! | a method other than GET and HEAD | 405 | `MethodNotAllowed` |
 //! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
@@ -79,10 +80,10 @@ pub(crate) enum ApiError {
     UnknownPath(String),
     #[error("{0}")]
     MethodNotAllowed(String),
-    #[error(
-        "{0} may not read from larder: only root may, and larder's own user outside of other containers; ask as root"
-    )]
+    #[error("{caller} may not read from larder: {advice}", caller = .0, advice = .0.advice())]
     Forbidden(Caller),
+    #[error("{caller} may not read from larder: {advice}", caller = .0, advice = .0.advice())]
+    Unauthorized(Caller),
     #[error("timed out waiting for a newer status: {why}")]
     WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
     #[error("larder is shutting down")]
@@ -123,6 +124,7 @@ impl ApiError {
             Self::Read(ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. }) | Self::Forbidden(_) => {
                 StatusCode::FORBIDDEN
             }
+            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -145,6 +147,7 @@ impl ApiError {
         match self.code() {
             StatusCode::NOT_FOUND => "NotFound",
             StatusCode::FORBIDDEN => "Forbidden",
+            StatusCode::UNAUTHORIZED => "Unauthorized",
             StatusCode::NOT_IMPLEMENTED => "NotImplemented",
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             StatusCode::BAD_REQUEST => "BadRequest",

@@ -29,16 +29,17 @@
 //!   with such objects, unless `?partial=true` asks for the rest of it, with warnings.
 //! - *Verbatim*: an object has the bytes that the API server sent.
 //! - *Identity from the kernel*: everybody may connect to the socket, and only root and the daemon's own user may read.
+//! - *Identity from a certificate*: over TLS, only a client with a certificate of the group of admins may read.
 //! - *Bounded*: connections, requests at once, the time to send a request, the time to read an answer, and every wait have limits, which
 //!   hold for HTTP/1.1 and HTTP/2. Idle and slow clients keep nobody out.
 //! - *Status*: every error except those of the health checks is a `Status` of the Kubernetes API in JSON ([`ErrorBody`]).
-//! - *Nothing over TCP*: no answer of the metrics' address names the node, a server, a user or an object, or quotes an error.
+//! - *Nothing on the metrics' address*: no answer of it names the node, a server, a user or an object, or quotes an error.
 //!
 //! # Limits
 //!
 //! Objects are JSON: as they are, in a `Table`, or their metadata alone (`PartialObjectMetadata`). Answers of 128 KiB and more are
 //! compressed (gzip) where the client accepts that. The socket speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). The metrics' address
-//! speaks HTTP/1.1 without TLS.
+//! speaks HTTP/1.1 without TLS. The TLS listener speaks HTTP/2 and HTTP/1.1, as the handshake chooses.
 //!
 //! # Cancel safety
 //!
@@ -57,6 +58,7 @@ mod freshness;
 mod health;
 mod kube_api;
 mod limits;
+mod listen;
 mod local_api;
 mod metrics;
 mod params;
@@ -65,6 +67,7 @@ mod socket;
 pub mod wire;
 
 pub use error::ErrorBody;
+pub use larder_tls::TlsOptions;
 pub use limits::{LimitError, Limits};
 pub use params::parse_duration;
 pub use serve::{ServeError, ServeOptions, Server};

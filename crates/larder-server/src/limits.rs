@@ -34,6 +34,11 @@ pub struct Limits {
     /// Requests over HTTP/2 that are answered at once, on all connections of root and the daemon's own user together, watches
     /// among them. Default: 2048. One more is answered with 429.
     pub http2_requests: usize,
+    /// Open connections of clients that may read, to the TLS listener. Default: 512. One more is treated as above.
+    pub listen_connections: usize,
+    /// Connections to the TLS listener in their handshake, and of clients that may not read. Default: 128, counted separately, so that
+    /// they take no connection from clients that may read. One more is treated as above.
+    pub listen_foreign_connections: usize,
     /// Open connections to the metrics' address. Default: 32. One more is treated as above.
     pub metrics_connections: usize,
     /// Requests on one connection to the metrics' address. larder closes the connection after the last. Default: 1000.
@@ -43,6 +48,8 @@ pub struct Limits {
     /// How long a client may leave its answer untaken; over HTTP/2, how long it may take for 16 KiB of its answers. A client of
     /// HTTP/2 from which nothing comes for as long is sent a ping, and has that long to answer it. Default: 30 s.
     pub stall_timeout: Duration,
+    /// How long a TLS handshake may take. Default: 10 s.
+    pub handshake_timeout: Duration,
     /// The same as `head_timeout`, on the metrics' address. Default: 5 s.
     pub metrics_head_timeout: Duration,
     /// The same as `stall_timeout`, on the metrics' address. Default: 5 s.
@@ -58,10 +65,13 @@ impl Default for Limits {
             foreign_connections: 32,
             http2_streams: 100,
             http2_requests: 2048,
+            listen_connections: 512,
+            listen_foreign_connections: 128,
             metrics_connections: 32,
             metrics_requests_per_connection: 1000,
             head_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
             metrics_head_timeout: Duration::from_secs(5),
             metrics_stall_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
@@ -88,6 +98,8 @@ impl Limits {
             ("foreign_connections", self.foreign_connections),
             ("http2_streams", self.http2_streams),
             ("http2_requests", self.http2_requests),
+            ("listen_connections", self.listen_connections),
+            ("listen_foreign_connections", self.listen_foreign_connections),
             ("metrics_connections", self.metrics_connections),
             ("metrics_requests_per_connection", self.metrics_requests_per_connection),
         ] {
@@ -98,6 +110,7 @@ impl Limits {
         for (field, time) in [
             ("head_timeout", self.head_timeout),
             ("stall_timeout", self.stall_timeout),
+            ("handshake_timeout", self.handshake_timeout),
             ("metrics_head_timeout", self.metrics_head_timeout),
             ("metrics_stall_timeout", self.metrics_stall_timeout),
             ("drain_timeout", self.drain_timeout),
@@ -127,6 +140,9 @@ mod tests {
         check("foreign_connections", &|limits| limits.foreign_connections = usize::MAX);
         check("http2_streams", &|limits| limits.http2_streams = 0);
         check("http2_requests", &|limits| limits.http2_requests = usize::MAX);
+        check("listen_connections", &|limits| limits.listen_connections = 0);
+        check("listen_foreign_connections", &|limits| limits.listen_foreign_connections = 0);
+        check("handshake_timeout", &|limits| limits.handshake_timeout = Duration::ZERO);
         check("metrics_connections", &|limits| limits.metrics_connections = 0);
         check("metrics_requests_per_connection", &|limits| limits.metrics_requests_per_connection = 0);
         check("metrics_head_timeout", &|limits| limits.metrics_head_timeout = Duration::ZERO);

@@ -27,7 +27,11 @@ const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Dur
 /// `/larder/v1/status`.
 pub(crate) async fn status(State(app): Shared, params: Params) -> Result<Json<Report>, ApiError> {
     params.only(&["objects"])?;
-    Ok(Json(if params.flag("objects") { app.node.detailed_report() } else { app.node.report() }))
+    let mut report = if params.flag("objects") { app.node.detailed_report() } else { app.node.report() };
+    if let Some(listen) = app.listen.get() {
+        listen.report(&app.node, &mut report);
+    }
+    Ok(Json(report))
 }
 
 /// `/larder/v1/objects/{kind}`.

@@ -28,6 +28,8 @@ pub(crate) enum Listener {
     Socket,
     /// The metrics' address.
     Metrics,
+    /// The TLS listener.
+    Tls,
 }
 
 impl From<Listener> for ListenerLabel {
@@ -35,6 +37,7 @@ impl From<Listener> for ListenerLabel {
         let listener = match listener {
             Listener::Socket => "socket",
             Listener::Metrics => "metrics",
+            Listener::Tls => "listen",
         };
         Self { listener }
     }
@@ -103,7 +106,7 @@ impl ServerMetrics {
             metrics.turned_away.clone(),
         );
         // Each listener has its metrics from the start: an alert on a counter needs the zero.
-        for listener in [Listener::Socket, Listener::Metrics] {
+        for listener in [Listener::Socket, Listener::Metrics, Listener::Tls] {
             let label = listener.into();
             drop(metrics.connections.get_or_create(&label));
             drop(metrics.evicted.get_or_create(&label));

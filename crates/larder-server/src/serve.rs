@@ -1,4 +1,5 @@
-//! The listeners: the Unix socket of the local API, and the optional TCP address of metrics and probes.
+//! The listeners: the Unix socket of the local API, and the optional TCP addresses of the same API over [TLS](tls), and of metrics and
+//! probes.
 //!
 //! # Guarantees
 //!
@@ -10,6 +11,8 @@
 //! - When the token is cancelled, larder accepts no new connection, answers requests in flight within the drain timeout, ends newer-than
 //!   waits at once, drops half-sent requests, and removes the socket's file.
 
+mod tls;
+
 use crate::activity::Activity;
 use crate::admission::{Admission, Admitted};
 use crate::app::{self, App};
@@ -17,10 +20,12 @@ use crate::caller::Caller;
 use crate::connection::{self, Client, Http2};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
+use crate::listen::Listen;
 use crate::metrics::Listener;
 use crate::socket::{self, PersistentSocket, SocketError};
 use axum::Router;
 use larder_node::Node;
+use larder_tls::{TlsError, TlsOptions};
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::io;
@@ -57,6 +62,10 @@ pub struct ServeOptions {
     pub socket: PathBuf,
     /// The TCP address that serves only `/metrics`, `/livez` and `/readyz`; `None` for no address.
     pub metrics_address: Option<SocketAddr>,
+    /// The TCP address that serves the local API over TLS; `None` for no address.
+    pub listen: Option<SocketAddr>,
+    /// The certificates of that address.
+    pub tls: TlsOptions,
     /// The limits of clients.
     pub limits: Limits,
 }
@@ -71,16 +80,18 @@ impl ServeOptions {
     /// options.validate().unwrap();
     /// ```
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into(), metrics_address: None, limits: Limits::default() }
+        let (tls, limits) = (TlsOptions::default(), Limits::default());
+        Self { socket: socket.into(), metrics_address: None, listen: None, tls, limits }
     }
 
     /// Checks the options before larder listens.
     ///
     /// # Errors
     ///
-    /// If a limit is invalid, or if no socket can have the path.
+    /// If a limit or an option of TLS is invalid, or if no socket can have the path.
     pub fn validate(&self) -> Result<(), ServeError> {
         self.limits.validate()?;
+        self.tls.validate(self.listen.is_some())?;
         Ok(socket::check(&self.socket)?)
     }
 }
@@ -103,6 +114,17 @@ pub enum ServeError {
         /// Why it cannot.
         source: io::Error,
     },
+    /// It cannot listen on the address for TLS.
+    #[error("cannot listen on {address} (--listen)")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why it cannot.
+        source: io::Error,
+    },
+    /// The certificates for that address cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 /// The listening local API. It answers once it [runs](Self::run).
@@ -111,6 +133,7 @@ pub struct Server {
     app: Arc<App>,
     socket: PersistentSocket,
     metrics: Option<TcpListener>,
+    listen: Option<(TcpListener, Arc<Listen>)>,
     limits: Limits,
     token: CancellationToken,
 }
@@ -134,13 +157,26 @@ impl Server {
             ),
             None => None,
         };
+        let listen = match options.listen {
+            Some(address) => Some(Listen::bind(address, options.tls, &node).await?),
+            None => None,
+        };
         let app = App::new(node, token.clone());
-        Ok(Self { app, socket, metrics, limits: options.limits, token })
+        if let Some((_, listen)) = &listen {
+            // It is not set yet.
+            let _ = app.listen.set(Arc::clone(listen));
+        }
+        Ok(Self { app, socket, metrics, listen, limits: options.limits, token })
     }
 
     /// The address of the metrics, with the real port in place of port 0.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// The address of the API over TLS, with the real port in place of port 0.
+    pub fn listen_address(&self) -> Option<SocketAddr> {
+        self.listen.as_ref().map(|(_, listen)| listen.address())
     }
 
     /// Answers until the token is cancelled, and then until all requests in flight are answered or the drain timeout has passed.
@@ -149,7 +185,7 @@ impl Server {
     ///
     /// If it is dropped, it ends at once, and each open connection ends after its request.
     pub async fn run(mut self) {
-        let connections = Connections {
+        let connections = Arc::new(Connections {
             limits: self.limits.clone(),
             token: self.token.clone(),
             tracker: TaskTracker::new(),
@@ -158,15 +194,18 @@ impl Server {
                 own: Admission::new(self.limits.connections),
                 foreign: Admission::new(self.limits.foreign_connections),
                 metrics: Admission::new(self.limits.metrics_connections),
+                listen: Admission::new(self.limits.listen_connections),
+                handshakes: Admission::new(self.limits.listen_foreign_connections),
                 last_failure: None,
             }),
-        };
+        });
         tokio::join!(
             connections.take_local(&mut self.socket, app::local(&self.app)),
             connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
+            connections.take_tls(self.listen.as_ref()),
         );
-        // From here on nobody can connect, and the next daemon can take the path.
-        drop(self.socket);
+        // From here on nobody can connect, and the next daemon can take the path and the addresses.
+        drop((self.socket, self.metrics, self.listen));
         connections.tracker.close();
         if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
             tracing::warn!(
@@ -191,6 +230,9 @@ struct Open {
     own: Admission,
     foreign: Admission,
     metrics: Admission,
+    listen: Admission,
+    /// Connections over TLS in their handshake, and of clients that may not read.
+    handshakes: Admission,
     /// When a connection could last not be accepted.
     last_failure: Option<Instant>,
 }
@@ -202,6 +244,8 @@ impl Open {
             (Listener::Socket, &mut self.own),
             (Listener::Socket, &mut self.foreign),
             (Listener::Metrics, &mut self.metrics),
+            (Listener::Tls, &mut self.listen),
+            (Listener::Tls, &mut self.handshakes),
         ];
         let waiting = kinds.into_iter().filter_map(|(listener, kind)| Some((kind.longest_waiting()?, listener, kind)));
         let ((_, at), listener, kind) = waiting.min_by_key(|((since, _), ..)| *since)?;
@@ -259,8 +303,9 @@ impl Connections {
                 self.app.metrics.foreign.inc();
             }
             let http2 = if caller.may_read() { &own_http2 } else { &foreign_http2 };
+            let may_read = caller.may_read();
             let client = Client { caller, http2: Some(http2.clone()), ..client.clone() };
-            let kind = |open: &mut Open| if caller.may_read() { open.own.admit() } else { open.foreign.admit() };
+            let kind = |open: &mut Open| if may_read { open.own.admit() } else { open.foreign.admit() };
             match self.admit(kind, Listener::Socket) {
                 Some(activity) => self.serve(stream, Listener::Socket, client, activity),
                 // Written only as far as that is possible without waiting. The client finds the connection closed in any case.
@@ -331,7 +376,7 @@ impl Connections {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (token, app, tracker) = (self.token.clone(), Arc::clone(&self.app), self.tracker.clone());
-        let caller = client.caller;
+        let caller = client.caller.clone();
         self.tracker.spawn(async move {
             app.metrics.connection_opened(listener);
             if let Err(error) = connection::serve(stream, client, activity, tracker, token).await {

@@ -73,10 +73,10 @@ impl TlsOptions {
             }
         }
         if self.admin_group.trim().is_empty() {
-            return refuse("admin_group", "it must not be empty: anybody could be in it");
+            return refuse("admin_group", "must not be empty");
         }
         if self.directory.as_os_str().is_empty() {
-            return refuse("directory", "it must name a folder");
+            return refuse("directory", "must name a folder");
         }
         Ok(())
     }

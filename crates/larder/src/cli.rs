@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Events(crate::events::Args),
     /// Show whether the daemon is healthy, with its sources, their age, and counts of objects
     Status(crate::status::Args),
+    /// Write a kubeconfig with which any Kubernetes client reads from the daemon over TLS (larder run --listen)
+    Kubeconfig(crate::kubeconfig::Args),
     /// Replay a trace on the caches in virtual time
     Replay(crate::replay::Args),
     /// Try larder without a cluster: a simulated API server and container runtime
@@ -67,6 +69,7 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Wait(args) => block_on(crate::wait::main(args)),
         Command::Events(args) => block_on(crate::events::main(args)),
         Command::Status(args) => block_on(crate::status::main(args)),
+        Command::Kubeconfig(args) => block_on(crate::kubeconfig::main(args)),
         Command::Replay(args) => crate::replay::main(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => crate::demo::main(args),

@@ -10,6 +10,7 @@ mod demo;
 mod events;
 mod get;
 mod kinds;
+mod kubeconfig;
 mod output;
 mod ps;
 mod replay;

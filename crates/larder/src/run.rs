@@ -119,6 +119,7 @@ pub(crate) struct Running {
     node: Arc<Node>,
     socket: PathBuf,
     metrics_address: Option<SocketAddr>,
+    listen_address: Option<SocketAddr>,
     server: JoinHandle<()>,
     /// Notes when the machine has slept.
     sleep: JoinHandle<()>,
@@ -146,11 +147,11 @@ pub(crate) async fn start(
         }
     };
     tracing::info!(socket = %socket.display(), node = node.name(), "serving");
-    let metrics_address = server.metrics_address();
+    let (metrics_address, listen_address) = (server.metrics_address(), server.listen_address());
     let server = tokio::spawn(server.run());
     let sleeper = Arc::clone(&node);
     let sleep = tokio::spawn(sleep.run(move || sleeper.note_sleep(), token.clone()));
-    Ok(Running { node, socket, metrics_address, server, sleep, token })
+    Ok(Running { node, socket, metrics_address, listen_address, server, sleep, token })
 }
 
 impl Running {
@@ -168,7 +169,7 @@ impl Running {
 
     /// What it holds and how to ask, in a few lines.
     pub(crate) fn greeting(&self) -> String {
-        greeting(&self.node.report(), &self.socket, self.metrics_address)
+        greeting(&self.node.report(), &self.socket, self.metrics_address, self.listen_address)
     }
 
     /// Ends it, and waits for it.
@@ -184,7 +185,12 @@ impl Running {
     }
 }
 
-fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>) -> String {
+fn greeting(
+    report: &Report,
+    socket: &Path,
+    metrics_address: Option<SocketAddr>,
+    listen_address: Option<SocketAddr>,
+) -> String {
     let mut text = String::new();
     let counts = &report.counts;
     let plural = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
@@ -211,6 +217,9 @@ fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>)
     let _ = writeln!(text, "           larder status{at}");
     if let Some(address) = metrics_address {
         let _ = writeln!(text, "  metrics  http://{address}/metrics");
+    }
+    if let Some(address) = listen_address {
+        let _ = writeln!(text, "  listen   https://{address} (larder kubeconfig{at})");
     }
     text
 }

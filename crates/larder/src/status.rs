@@ -87,6 +87,9 @@ fn text(report: &Report, wide: bool, now: Timestamp) -> String {
             output::plural(open.connections, "HTTP/2 connection", "HTTP/2 connections"),
         );
     }
+    if let Some(listen) = &report.listen {
+        let _ = writeln!(text, "listen      {} (certificate until {:.0})", listen.url, listen.not_after);
+    }
     let _ = write!(
         text,
         "pods        {} ({} registered)\ncontainers  {} ({} running, {} exited, {} created, {} unknown)\nopen waits  {}\n",

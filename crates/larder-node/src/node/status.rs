@@ -34,6 +34,7 @@ impl<M: MachineClocks> Node<M> {
             counts,
             keeping: ObjectKind::ALL.map(|kind| self.keeping(kind)).into(),
             api_server: self.api_server(),
+            listen: None,
             objects: None,
         }
     }

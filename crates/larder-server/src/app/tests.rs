@@ -191,7 +191,8 @@ proptest! {
             _ => answer(&bench().open, method, &target, None),
         };
         let expected: &[u16] = match (router, method) {
-            ("foreign" | "nobody", _) => &[403],
+            ("foreign", _) => &[403],
+            ("nobody", _) => &[401],
             (_, "GET" | "HEAD") => &[200, 400, 403, 404, 405, 410, 422, 501, 504],
             // A review without a body.
             (_, "POST") => &[400, 405],

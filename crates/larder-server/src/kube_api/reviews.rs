@@ -24,7 +24,7 @@ const READS: [&str; 3] = ["get", "list", "watch"];
 
 /// The JSON of a review, which must be of that kind.
 async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Caller, Value), ApiError> {
-    let caller = request.extensions().get().copied().unwrap_or(Caller::Anonymous);
+    let caller = request.extensions().get().cloned().unwrap_or(Caller::Anonymous);
     let media_type =
         request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_protobuf = match media_type.split(';').next().unwrap_or_default().trim() {

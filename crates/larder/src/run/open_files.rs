@@ -39,7 +39,9 @@ pub(super) fn raise_limit(config: &Config, serve: &ServeOptions) -> Option<u64> 
 fn needed(config: &Config, serve: &ServeOptions) -> u64 {
     let limits = &serve.limits;
     let metrics = serve.metrics_address.map_or(0, |_| limits.metrics_connections);
-    let clients = [limits.connections, limits.foreign_connections, metrics];
+    let listen =
+        serve.listen.map_or(0, |_| limits.listen_connections.saturating_add(limits.listen_foreign_connections));
+    let clients = [limits.connections, limits.foreign_connections, metrics, listen];
     let api_server = match config.cluster {
         Cluster::Manifests(_) => 0,
         // Over HTTP/2 or HTTP/1.1, as the server offers.

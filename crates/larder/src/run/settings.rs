@@ -18,6 +18,7 @@ use clap::ArgMatches;
 use larder_kube::ProxyEnvironment;
 use larder_node::{Cluster, Config, RuntimeEndpoint};
 use larder_server::{ServeError, ServeOptions};
+use larder_tls::TlsError;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use setting::Setting;
 use std::collections::HashMap;
@@ -195,6 +196,7 @@ impl Settings {
         config.validate().map_err(|error| self.refuse(&error.field, &error.problem, error.other.as_deref()))?;
         self.serve.validate().map_err(|error| match &error {
             ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
+            ServeError::Tls(TlsError::Option { field, problem }) => self.refuse(&format!("tls.{field}"), problem, None),
             other => self.refuse("socket", &other.to_string(), None),
         })?;
         Ok((config, self.serve.clone()))

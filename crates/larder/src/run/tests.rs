@@ -56,12 +56,13 @@ fn report() -> Report {
 
 #[test]
 fn the_greeting_says_what_is_held_and_how_to_ask() {
-    let text = greeting(&report(), Path::new("/tmp/l.sock"), Some("127.0.0.1:9464".parse().unwrap()));
+    let addresses = ["127.0.0.1:9464", "127.0.0.1:6440"].map(|address| Some(address.parse().unwrap()));
+    let text = greeting(&report(), Path::new("/tmp/l.sock"), addresses[0], addresses[1]);
     insta::assert_snapshot!("greeting", text);
 }
 
 #[test]
 fn at_the_default_socket_nothing_has_to_be_named() {
-    let text = greeting(&report(), Path::new(DEFAULT_SOCKET), None);
-    assert!(!text.contains("--socket") && !text.contains("metrics"), "{text}");
+    let text = greeting(&report(), Path::new(DEFAULT_SOCKET), None, None);
+    assert!(!text.contains("--socket") && !text.contains("metrics") && !text.contains("listen "), "{text}");
 }

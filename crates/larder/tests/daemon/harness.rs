@@ -251,6 +251,16 @@ impl Daemon {
         .await
     }
 
+    /// The address of the local API over TLS, as it has printed it.
+    pub(crate) async fn listen_address(&self) -> String {
+        until("it says where it listens", async || {
+            let printed = self.printed();
+            let rest = printed.split_once("listen   https://")?.1;
+            rest.split_once(' ').map(|(address, _)| address.to_owned())
+        })
+        .await
+    }
+
     /// What it has printed so far.
     pub(crate) fn printed(&self) -> String {
         fs::read_to_string(self.folder.path().join("stdout")).unwrap()
@@ -329,7 +339,10 @@ where
 }
 
 /// The answer to one GET over HTTP/2, on a connection of its own.
-pub(crate) async fn request_over_http2(stream: UnixStream, path: &str) -> Answer {
+pub(crate) async fn request_over_http2<S>(stream: S, path: &str) -> Answer
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let request = http::Request::get(format!("http://larder{path}")).body(Empty::<bytes::Bytes>::new()).unwrap();

@@ -14,12 +14,14 @@
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 //! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
 //! | `watches` | lists and watches of the Kubernetes API: resumes, bookmarks, what comes into view and leaves it |
+//! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `proxy` | an API server that only a proxy leads to |
 
 mod clients;
 mod credentials;
 mod events;
 mod harness;
+mod listen;
 mod manifests;
 mod metrics;
 mod objects;

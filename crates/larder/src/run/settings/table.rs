@@ -24,6 +24,9 @@ settings! {
     serve.socket: flag("socket", "PATH").env("LARDER_SOCKET");
     /// Serve /metrics, /livez and /readyz, and nothing else, on this TCP address
     serve.metrics_address: flag("metrics-address", "ADDRESS:PORT");
+    /// Serve the local API over TLS on this TCP address, to clients with a certificate of the admins' group; `larder
+    /// kubeconfig` writes one
+    serve.listen: flag("listen", "ADDRESS:PORT");
     /// How to keep Secrets and ConfigMaps up to date: fetch at every read (direct), fetch at a read after the TTL
     /// (ttl), watch (watch), or choose for each object by how it is used (auto)
     config.change_detection.secrets: flag("change-detection", "STRATEGY");
@@ -64,6 +67,17 @@ settings! {
     config.policy.fetch_backoff_max;
     /// Accept a lower resourceVersion from a consistent read: the etcd was restored from a backup
     config.policy.accept_older_versions;
+
+    /// The folder of larder's own certificate authority and serving certificate; larder makes it for its own user alone
+    serve.tls.directory: flag("tls-directory", "DIR");
+    /// The serving certificate, with its chain, if larder is not to issue its own; read again when it changes
+    serve.tls.cert_file: flag("tls-cert-file", "FILE");
+    /// The key of tls.certFile
+    serve.tls.private_key_file: flag("tls-private-key-file", "FILE");
+    /// Also take clients with certificates of the authorities in this file; read again when it changes
+    serve.tls.client_ca: flag("client-ca", "FILE");
+    /// The group (organization, O, in the certificate) of the clients that may read
+    serve.tls.admin_group: flag("admin-group", "GROUP");
 
     /// The time limit of a connection to the API server, with the proxy's tunnel and the TLS handshake
     config.kube.connect_timeout;
@@ -139,6 +153,10 @@ settings! {
     serve.limits.http2_streams;
     /// The most HTTP/2 requests in flight on all connections of root and larder's own user; one more gets a 429
     serve.limits.http2_requests;
+    /// The most connections to listen of clients that may read
+    serve.limits.listen_connections;
+    /// The most connections to listen in their handshake, or of clients that may not read
+    serve.limits.listen_foreign_connections;
     /// The most connections to metricsAddress
     serve.limits.metrics_connections;
     /// The most requests on one connection to metricsAddress
@@ -147,6 +165,8 @@ settings! {
     serve.limits.head_timeout;
     /// The time limit for a client to take more of its answer
     serve.limits.stall_timeout;
+    /// The time limit for the TLS handshake of a client of listen
+    serve.limits.handshake_timeout;
     /// As limits.headTimeout, on metricsAddress
     serve.limits.metrics_head_timeout;
     /// As limits.stallTimeout, on metricsAddress

@@ -1,0 +1,191 @@
+//! The connections of the TLS listener.
+//!
+//! # Guarantees
+//!
+//! - A connection counts as foreign until its handshake has shown that its client may read. Clients that do not finish their handshake
+//!   take no connection from clients that may read.
+//! - A connection ends with the client's certificate, and when the authorities of clients change.
+
+use super::{Connections, Open, turned_away};
+use crate::caller::Caller;
+use crate::connection::{self, Client, Http2};
+use crate::listen::{Listen, wall_time};
+use crate::metrics::Listener;
+use crate::{activity::Activity, app};
+use jiff::Timestamp;
+use larder_tls::Client as Identity;
+use rustix::net::sockopt;
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+
+/// The first byte of a TLS handshake.
+const HANDSHAKE: u8 = 0x16;
+/// The answer to a client that does not speak TLS, as the API server's.
+const PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+/// How long a client that is turned away may take for its answer.
+const TURN_AWAY: Duration = Duration::from_secs(1);
+/// The pause before the kernel asks a silent client whether it is there, and between further questions. Go has the same.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// How clients of the TLS listener are served.
+struct Clients {
+    may_read: Client,
+    strangers: Client,
+}
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+impl Connections {
+    /// Takes connections until the token is cancelled.
+    pub(super) async fn take_tls(self: &Arc<Self>, listen: Option<&(TcpListener, Arc<Listen>)>) {
+        let Some((listener, listen)) = listen else { return };
+        let refused = &self.app.metrics.refused;
+        let client = |router, http2| Client {
+            router,
+            head_timeout: self.limits.head_timeout,
+            stall_timeout: self.limits.stall_timeout,
+            drain_timeout: self.limits.drain_timeout,
+            most_requests: usize::MAX,
+            http2: Some(http2),
+            caller: Caller::Anonymous,
+        };
+        let (streams, requests) = (self.limits.http2_streams, self.limits.http2_requests);
+        let clients = Arc::new(Clients {
+            may_read: client(app::local(&self.app), Http2::new(streams, requests, refused)),
+            // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
+            strangers: client(
+                app::strangers(&self.app),
+                Http2::new(1, self.limits.listen_foreign_connections, refused),
+            ),
+        });
+        let accepting = async {
+            while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
+                let Some(stream) = self.accepted(accepted.map(|(stream, _)| stream)).await else { continue };
+                // Without room the connection is dropped: an answer needs a handshake.
+                if let Some(activity) = self.admit(|open| open.handshakes.admit(), Listener::Tls) {
+                    let (this, listen) = (Arc::clone(self), Arc::clone(listen));
+                    self.tracker.spawn(this.connected(listen, stream, Arc::clone(&clients), activity));
+                }
+            }
+        };
+        tokio::join!(accepting, listen.keep_up_to_date(&self.app.node, &self.token));
+    }
+
+    async fn connected(
+        self: Arc<Self>,
+        listen: Arc<Listen>,
+        stream: TcpStream,
+        clients: Arc<Clients>,
+        activity: Arc<Activity>,
+    ) {
+        self.app.metrics.connection_opened(Listener::Tls);
+        if let Err(error) = self.serve_tls(&listen, stream, &clients, activity).await {
+            // The client caused it: it went away, was too slow, or does not speak TLS or HTTP.
+            tracing::debug!(%error, "connection to --listen ended");
+        }
+        self.app.metrics.connection_closed(Listener::Tls);
+    }
+
+    async fn serve_tls(
+        &self,
+        listen: &Listen,
+        stream: TcpStream,
+        clients: &Clients,
+        activity: Arc<Activity>,
+    ) -> Result<(), Failure> {
+        watch_for_silence(&stream, self.limits.stall_timeout)?;
+        // Before the handshake: authorities that change during it are those of before.
+        let generation = listen.generation();
+        let handshake = tokio::time::timeout(self.limits.handshake_timeout, handshake(listen, stream));
+        let mut stream = tokio::select! {
+            done = handshake => match done {
+                Ok(stream) => stream?,
+                Err(_elapsed) => return Err("the client did not finish its handshake in time".into()),
+            },
+            () = activity.evicted.cancelled() => return Ok(()),
+            () = self.token.cancelled() => return Ok(()),
+        };
+        let now = wall_time(&self.app.node);
+        let identity = listen.tls.identify(stream.get_ref().1.peer_certificates(), now);
+        let until = match &identity {
+            Identity::Known { until, .. } => Some(left(*until, now)),
+            Identity::Refused { .. } | Identity::Anonymous => None,
+        };
+        let caller = Caller::of_client(identity);
+        let (client, activity) = if caller.may_read() {
+            match self.admit(|open: &mut Open| open.listen.admit(), Listener::Tls) {
+                Some(own) => (&clients.may_read, own),
+                None => return turn_away(&mut stream).await,
+            }
+        } else {
+            self.app.metrics.foreign.inc();
+            (&clients.strangers, activity)
+        };
+        let client = Client { caller, ..client.clone() };
+        let ended = CancellationToken::new();
+        let mut serving =
+            std::pin::pin!(connection::serve(stream, client, activity, self.tracker.clone(), ended.clone()));
+        tokio::select! {
+            done = serving.as_mut() => return done,
+            () = self.token.cancelled() => {}
+            () = generation.cancelled() => {}
+            () = expired(until) => {}
+        }
+        ended.cancel();
+        serving.await
+    }
+}
+
+/// How long a certificate is valid from now on.
+fn left(until: Timestamp, now: Timestamp) -> Duration {
+    until.duration_since(now).try_into().unwrap_or(Duration::ZERO)
+}
+
+async fn expired(after: Option<Duration>) {
+    match after {
+        Some(after) => tokio::time::sleep(after).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn handshake(listen: &Listen, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    let mut first = [0];
+    if stream.peek(&mut first).await? == 1 && first != [HANDSHAKE] {
+        // Closing with unread data would reset the connection before the client has the answer.
+        let _ = stream.try_read(&mut [0; 8 << 10]);
+        stream.write_all(PLAIN).await?;
+        stream.shutdown().await?;
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak TLS"));
+    }
+    TlsAcceptor::from(listen.tls.config()).accept(stream).await
+}
+
+/// Lets the kernel notice a client whose machine is gone: a watch that is silent writes nothing that would fail.
+fn watch_for_silence(stream: &TcpStream, stall_timeout: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE)?;
+    let milliseconds = u32::try_from(stall_timeout.as_millis()).unwrap_or(u32::MAX);
+    Ok(sockopt::set_tcp_user_timeout(stream, milliseconds)?)
+}
+
+/// Over HTTP/2 the client finds the connection closed.
+async fn turn_away(stream: &mut TlsStream<TcpStream>) -> Result<(), Failure> {
+    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+        let answer = async {
+            stream.write_all(&turned_away()).await?;
+            stream.shutdown().await
+        };
+        // A client that does not take it is gone.
+        let _ = tokio::time::timeout(TURN_AWAY, answer).await;
+    }
+    Ok(())
+}

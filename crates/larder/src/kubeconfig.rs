@@ -1,0 +1,183 @@
+//! `larder kubeconfig`: a kubeconfig for the daemon's TLS listener, with a client certificate of larder's own authority.
+//!
+//! It reads the authority's key from the folder of the daemon, and so has to run as root or as the daemon's user. The daemon only says
+//! where the folder is.
+
+use crate::client::{Connection, Error, Query};
+use crate::output;
+use crate::run::duration;
+use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use larder_file::private::{self, PrivateFolder};
+use larder_node::{ListenReport, Report};
+use larder_server::TlsOptions;
+use larder_tls::{Authority, Issued};
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest life of a client certificate: as long as that of the authority.
+const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
+const SHORTEST: Duration = Duration::from_mins(1);
+/// The most bytes of a file of authorities.
+const LARGEST_FILE: u64 = 1 << 20;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Run it on the node, as root or as larder's user: it reads the key of larder's own authority. Whoever has the kubeconfig can read
+everything from this larder until the certificate in it expires.
+
+Examples:
+  larder kubeconfig --output larder.kubeconfig
+  kubectl --kubeconfig larder.kubeconfig get pods -A
+  # For a client on another machine
+  larder kubeconfig --server https://10.0.0.7:6440 --name dashboard --validity 720h")]
+pub(crate) struct Args {
+    /// Write the kubeconfig to this file, with mode 0600; without a file, print it
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The address of the server in the kubeconfig [default: as the running daemon says]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// The name of the client in its certificate; larder logs it
+    #[arg(long, value_name = "NAME", default_value = "larder-admin")]
+    name: String,
+    /// How long the client certificate is valid; it ends with larder's own authority at the latest
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = duration)]
+    validity: Duration,
+    /// The group of the client [default: the group that the running daemon lets in, or larder:admins]
+    #[arg(long, value_name = "GROUP")]
+    admin_group: Option<String>,
+    /// The authority of the serving certificate, if the daemon runs with --tls-cert-file
+    #[arg(long, value_name = "FILE")]
+    certificate_authority: Option<PathBuf>,
+    /// The folder of larder's own authority [default: as the running daemon says, or /var/lib/larder/tls]
+    #[arg(long, value_name = "DIR")]
+    tls_directory: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Writes or prints the kubeconfig.
+pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
+    if !(SHORTEST..=LONGEST).contains(&args.validity) {
+        bail!("--validity: must be from 1m to 87600h");
+    }
+    let report = report(&args).await?;
+    let listen = report.as_ref().and_then(|report| report.listen.as_ref());
+    let server = server(args.server.as_deref(), listen)?;
+    let authority = authority(args.tls_directory.as_deref(), listen)?;
+    let trusted = match (&args.certificate_authority, listen.and_then(|listen| listen.cert_file.as_ref())) {
+        (Some(path), _) => authorities_of(path)?,
+        (None, None) => authority.certificate_pem().to_owned(),
+        (None, Some(file)) => bail!(
+            "the daemon serves the certificate of {}, which larder did not issue: name its authority with \
+             --certificate-authority",
+            file.display()
+        ),
+    };
+    let group = args.admin_group.as_deref().or(listen.map(|listen| listen.admin_group.as_str()));
+    let default = TlsOptions::default().admin_group;
+    let group = group.unwrap_or(&default);
+    let issued = authority.issue_client(&args.name, group, args.validity, Timestamp::now())?;
+    let cluster = report.as_ref().map_or_else(|| "larder".to_owned(), |report| format!("larder-{}", report.node));
+    let user = User::Certificate(&issued);
+    let text = render(&cluster, &server, &trusted, &args.name, &user)?;
+    match &args.output {
+        None => output::print(&text)?,
+        Some(path) => {
+            private::write(path, &text)?;
+            let until = issued.not_after;
+            let line = format!("wrote {}: {} of {group}, until {until:.0}\n", path.display(), args.name);
+            output::print(line.as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the running daemon says; `None` if none runs and the flags say enough.
+async fn report(args: &Args) -> anyhow::Result<Option<Report>> {
+    let client = Connection { socket: args.connection.socket.clone() }.client();
+    match client.get(&Query::new(&["larder", "v1", "status"]), TIMEOUT).await {
+        Ok(reply) => Ok(Some(reply.json()?)),
+        Err(Error::Unreachable { .. }) if args.server.is_some() => Ok(None),
+        Err(error) => {
+            Err(error).context("cannot ask the daemon for its address (--server names it without the daemon)")
+        }
+    }
+}
+
+fn server(given: Option<&str>, listen: Option<&ListenReport>) -> anyhow::Result<String> {
+    let Some(given) = given else {
+        let url = listen.map(|listen| listen.url.clone());
+        return url.context("the daemon does not listen over TLS: start it with --listen ADDRESS:PORT");
+    };
+    let is_https =
+        given.parse::<http::Uri>().is_ok_and(|url| url.scheme_str() == Some("https") && url.host().is_some());
+    anyhow::ensure!(is_https, "--server: {given:?} is not an address of a TLS listener: write https://HOST:PORT");
+    Ok(given.to_owned())
+}
+
+fn authority(given: Option<&Path>, listen: Option<&ListenReport>) -> anyhow::Result<Authority> {
+    let directory = match (given, listen) {
+        (Some(given), _) => given.to_owned(),
+        (None, None) => TlsOptions::default().directory,
+        (None, Some(listen)) => listen.directory.clone().with_context(|| {
+            let group = &listen.admin_group;
+            format!(
+                "the daemon has no authority of its own, since --tls-cert-file and --client-ca are set: issue a client \
+                 certificate of the group {group:?} with an authority of --client-ca"
+            )
+        })?,
+    };
+    let opened = PrivateFolder::open(&directory).map_err(larder_tls::TlsError::from);
+    opened.and_then(|folder| Authority::open(&folder)).context("cannot use larder's own authority (as root?)")
+}
+
+fn authorities_of(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    larder_file::open_regular(path)
+        .and_then(|file| file.take(LARGEST_FILE).read_to_string(&mut text))
+        .with_context(|| format!("cannot read {} (--certificate-authority)", path.display()))?;
+    let is_pem = text.contains("-----BEGIN CERTIFICATE-----");
+    anyhow::ensure!(is_pem, "{} holds no certificate in PEM (--certificate-authority)", path.display());
+    Ok(text)
+}
+
+/// How a client shows who it is.
+pub(crate) enum User<'a> {
+    Certificate(&'a Issued),
+}
+
+/// A kubeconfig with one context.
+pub(crate) fn render(
+    cluster: &str,
+    server: &str,
+    authorities: &str,
+    name: &str,
+    user: &User<'_>,
+) -> anyhow::Result<Vec<u8>> {
+    let user: Value = match user {
+        User::Certificate(issued) => json!({
+            "client-certificate-data": STANDARD.encode(&issued.certificate),
+            "client-key-data": STANDARD.encode(issued.key.as_bytes()),
+        }),
+    };
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{
+            "name": cluster,
+            "cluster": {"server": server, "certificate-authority-data": STANDARD.encode(authorities)},
+        }],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": name}}],
+        "current-context": cluster,
+    });
+    output::yaml(&config)
+}

@@ -1,0 +1,390 @@
+//! The local API over TLS: who is let in, certificates that change while the daemon runs, and `larder kubeconfig`.
+
+use crate::harness::{Answer, Daemon, LIMIT, folder_with, larder, request, request_over_http2, run, until};
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{NodeAddress, Pod};
+use larder_file::private::PrivateFolder;
+use larder_testkit::api_server::{ApiServer, User};
+use larder_testkit::objects::node;
+use larder_tls::{Authority, Issued, ListenerTls, TlsOptions};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: i}]}}";
+const HOUR: Duration = Duration::from_hours(1);
+const FIXED: [&str; 6] = ["--manifests", "manifests", "--runtime-endpoint", "none", "--listen", "127.0.0.1:0"];
+
+/// A daemon with one pod that listens over TLS.
+async fn listening(settings: &str, arguments: &[&str]) -> Daemon {
+    let folder = folder_with(&[("pod.yaml", POD), ("../settings.yaml", settings)]);
+    let own = ["--tls-directory", "tls", "--config", "settings.yaml"];
+    let daemon = Daemon::spawn(folder, &[&FIXED[..], &own, arguments].concat());
+    daemon.ready().await;
+    daemon
+}
+
+fn authority(daemon: &Daemon) -> Authority {
+    Authority::open(&PrivateFolder::open(&daemon.folder.path().join("tls")).unwrap()).unwrap()
+}
+
+/// A client: the authorities that it trusts, and the certificate that it shows.
+struct Peer<'a> {
+    trusts: &'a str,
+    shows: Option<&'a Issued>,
+    over: &'a [u8],
+}
+
+impl<'a> Peer<'a> {
+    fn new(authority: &'a Authority, shows: Option<&'a Issued>) -> Self {
+        Self { trusts: authority.certificate_pem(), shows, over: b"http/1.1" }
+    }
+
+    async fn connect(&self, address: &str) -> io::Result<TlsStream<TcpStream>> {
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(self.trusts.as_bytes()) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let builder = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut config = match self.shows {
+            None => builder.with_no_client_auth(),
+            Some(issued) => {
+                let chain = CertificateDer::pem_slice_iter(issued.certificate.as_bytes()).map(Result::unwrap);
+                let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain.collect(), key).unwrap()
+            }
+        };
+        config.alpn_protocols = vec![self.over.to_vec()];
+        let stream = TcpStream::connect(address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let connecting = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        tokio::time::timeout(LIMIT, connecting).await.expect("the handshake ends")
+    }
+
+    async fn get(&self, address: &str, path: &str) -> Answer {
+        let stream = self.connect(address).await.unwrap();
+        if self.over == b"h2" {
+            return request_over_http2(stream, path).await;
+        }
+        tokio::time::timeout(LIMIT, request(stream, "GET", path, "*/*")).await.expect("it answers").expect("an answer")
+    }
+}
+
+/// Waits until the daemon closes the connection.
+async fn closed(mut stream: TlsStream<TcpStream>) {
+    let mut got = Vec::new();
+    let ended = tokio::time::timeout(LIMIT, stream.read_to_end(&mut got)).await;
+    assert!(ended.is_ok(), "it is not closed");
+}
+
+#[tokio::test]
+async fn only_admins_read_over_tls_and_everybody_else_is_told_what_to_do() {
+    let daemon = listening("", &[]).await;
+    let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+    let now = Timestamp::now();
+    let issue = |group, at: Timestamp| authority.issue_client("jane", group, HOUR, at).unwrap();
+    let admin = issue("larder:admins", now);
+    for over in [&b"http/1.1"[..], b"h2"] {
+        let peer = Peer { over, ..Peer::new(&authority, Some(&admin)) };
+        let answer = peer.get(&address, "/api/v1/pods").await;
+        assert_eq!((answer.code, &answer.json()["items"][0]["metadata"]["name"]), (200, &"web".into()), "{answer:?}");
+        assert_eq!(peer.get(&address, "/larder/v1/status").await.code, 200);
+    }
+
+    let other = tempfile::tempdir().unwrap();
+    let mut options = TlsOptions::default();
+    options.directory = other.path().join("tls");
+    ListenerTls::open(options.clone(), "node-1", &["localhost".to_owned()].into(), now).unwrap();
+    let foreign = Authority::open(&PrivateFolder::open(&options.directory).unwrap()).unwrap();
+    let foreign = foreign.issue_client("jane", "larder:admins", HOUR, now).unwrap();
+    let reader = issue("larder:readers", now);
+    let expired = issue("larder:admins", now.saturating_sub(HOUR * 2).unwrap());
+    for (shows, code, reason, why) in [
+        (None, 401, "Unauthorized", "an unknown caller may not read"),
+        (Some(&expired), 401, "Unauthorized", "it has expired"),
+        (Some(&foreign), 401, "Unauthorized", "its authority is neither larder's own"),
+        (Some(&reader), 403, "Forbidden", "client \"jane\" may not read"),
+    ] {
+        for over in [&b"http/1.1"[..], b"h2"] {
+            let peer = Peer { over, ..Peer::new(&authority, shows) };
+            for path in ["/api/v1/pods", "/larder/v1/status", "/metrics", "/", "/none"] {
+                let answer = peer.get(&address, path).await;
+                let status = answer.json();
+                assert_eq!((answer.code, &status["kind"], &status["reason"]), (code, &"Status".into(), &reason.into()));
+                let message = status["message"].as_str().unwrap();
+                assert!(message.contains(why) && message.contains("larder kubeconfig"), "{message}");
+            }
+            for path in ["/livez", "/readyz"] {
+                let answer = peer.get(&address, path).await;
+                assert_eq!((answer.code, answer.text.as_str()), (200, "ok"));
+            }
+        }
+    }
+    assert!(!daemon.log().contains("PRIVATE"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn the_folder_of_keys_is_closed_to_others_and_is_not_made_without_a_listener() {
+    let daemon = listening("", &[]).await;
+    let folder = daemon.folder.path().join("tls");
+    let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(""), mode("ca.pem"), mode("serving.pem")), (0o700, 0o600, 0o600));
+    let status = daemon.larder("status").await.ok();
+    assert!(status.contains("listen      https://127.0.0.1:"), "{status}");
+
+    let folder = folder_with(&[]);
+    let daemon =
+        Daemon::spawn(folder, &["--manifests", "manifests", "--runtime-endpoint", "none", "--tls-directory", "tls"]);
+    daemon.ready().await;
+    assert!(!daemon.folder.path().join("tls").exists());
+    assert!(daemon.get("/larder/v1/status").await.json().get("listen").is_none());
+    let told = daemon.larder("kubeconfig").await.failed();
+    assert!(told.contains("start it with --listen"), "{told}");
+}
+
+/// What `larder run` with a listener complains of in that folder.
+async fn told(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = larder();
+    command.arg("run").args(FIXED).args(["--socket", "l.sock"]).args(arguments).current_dir(folder);
+    run(command).await.failed()
+}
+
+#[tokio::test]
+async fn files_that_cannot_be_used_end_the_start_with_their_path_and_stay() {
+    let folder = folder_with(&[]);
+    let path = |name: &str| folder.path().join(name);
+    let mut options = TlsOptions::default();
+    options.directory = path("tls");
+    ListenerTls::open(options, "node-1", &["localhost".to_owned()].into(), Timestamp::now()).unwrap();
+    let good = fs::read(path("tls/ca.pem")).unwrap();
+    let own = ["--tls-directory", "tls"];
+
+    let damaged = &good[..good.len() / 2];
+    fs::write(path("tls/ca.pem"), damaged).unwrap();
+    let text = told(folder.path(), &own).await;
+    assert!(text.contains("tls/ca.pem: it holds no certificate in PEM") && text.contains("remove it"), "{text}");
+    assert_eq!(fs::read(path("tls/ca.pem")).unwrap(), damaged);
+
+    fs::write(path("elsewhere"), &good).unwrap();
+    fs::remove_file(path("tls/ca.pem")).unwrap();
+    symlink(path("elsewhere"), path("tls/ca.pem")).unwrap();
+    let text = told(folder.path(), &own).await;
+    assert!(text.contains("tls/ca.pem is a link"), "{text}");
+    fs::remove_file(path("tls/ca.pem")).unwrap();
+
+    fs::set_permissions(path("tls"), fs::Permissions::from_mode(0o755)).unwrap();
+    let text = told(folder.path(), &own).await;
+    assert!(text.contains("must be closed to other users") && text.contains("chmod 700"), "{text}");
+
+    fs::write(path("garbage"), "garbage").unwrap();
+    let given = ["--tls-cert-file", "garbage", "--tls-private-key-file", "garbage"];
+    let text = told(folder.path(), &[&given[..], &["--tls-directory", "new"]].concat()).await;
+    assert!(text.contains("garbage: it holds no certificate in PEM"), "{text}");
+    let text = told(folder.path(), &["--client-ca", "none", "--tls-directory", "new"]).await;
+    assert!(text.contains("cannot read none"), "{text}");
+    let text = told(folder.path(), &["--tls-cert-file", "garbage"]).await;
+    assert!(text.contains("--tls-cert-file: it needs a key"), "{text}");
+}
+
+#[tokio::test]
+async fn any_client_reads_with_the_kubeconfig_that_larder_writes() {
+    let daemon = listening("", &[]).await;
+    daemon.listen_address().await;
+    let path = daemon.folder.path().join("larder.kubeconfig");
+    let text = daemon.larder(&format!("kubeconfig --output {}", path.display())).await.ok();
+    assert!(text.contains("larder-admin of larder:admins, until "), "{text}");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    assert_eq!(pods_of(&fs::read_to_string(&path).unwrap()).await, ["web"]);
+
+    let printed = daemon.larder("kubeconfig --name dashboard --validity 10m").await.ok();
+    assert_eq!(pods_of(&printed).await, ["web"]);
+    assert!(printed.contains("user: dashboard") && printed.contains("current-context: larder-node-1"), "{printed}");
+
+    let link = daemon.folder.path().join("link");
+    symlink(&path, &link).unwrap();
+    let told = daemon.larder(&format!("kubeconfig --output {}", link.display())).await.failed();
+    assert!(told.contains("is a link"), "{told}");
+    let told = daemon.larder("kubeconfig --server http://127.0.0.1:1").await.failed();
+    assert!(told.contains("write https://HOST:PORT"), "{told}");
+    let told = daemon.larder("kubeconfig --validity 1s").await.failed();
+    assert!(told.contains("--validity"), "{told}");
+}
+
+/// The names of the pods that kube-rs gets.
+async fn pods_of(kubeconfig: &str) -> Vec<String> {
+    let kubeconfig = kube::config::Kubeconfig::from_yaml(kubeconfig).unwrap();
+    let options = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+    let client = kube::Client::try_from(config).unwrap();
+    let pods: kube::Api<Pod> = kube::Api::all(client);
+    let listed = tokio::time::timeout(LIMIT, pods.list(&kube::api::ListParams::default())).await;
+    listed.expect("it answers").unwrap().items.into_iter().filter_map(|pod| pod.metadata.name).collect()
+}
+
+/// A serving certificate of an authority that is not larder's, as files.
+struct Given {
+    authority: String,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+impl Given {
+    fn new() -> Self {
+        let mut params = rcgen::CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        Self { authority: params.self_signed(&key).unwrap().pem(), issuer: rcgen::Issuer::new(params, key) }
+    }
+
+    fn write(&self, folder: &Path) {
+        let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
+        fs::write(folder.join("tls.crt"), params.signed_by(&key, &self.issuer).unwrap().pem()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_new_serving_certificate_closes_no_connection_and_a_bad_one_shows_in_the_status() {
+    let (given, folder) = (Given::new(), folder_with(&[("pod.yaml", POD)]));
+    given.write(folder.path());
+    let files = ["--tls-cert-file", "tls.crt", "--tls-private-key-file", "tls.key", "--tls-directory", "tls"];
+    let daemon = Daemon::spawn(folder, &[&FIXED[..], &files].concat());
+    daemon.ready().await;
+    let address = daemon.listen_address().await;
+    let peer = Peer { trusts: &given.authority, shows: None, over: b"http/1.1" };
+    let mut open = peer.connect(&address).await.unwrap();
+    let shown = |stream: &TlsStream<TcpStream>| stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+    let before = shown(&open);
+
+    given.write(daemon.folder.path());
+    until("new connections get the new one", async || {
+        (shown(&peer.connect(&address).await.ok()?) != before).then_some(())
+    })
+    .await;
+    open.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    open.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+
+    fs::write(daemon.folder.path().join("tls.crt"), "garbage").unwrap();
+    let told = "tls.crt: it holds no certificate in PEM";
+    until("the status says so", async || daemon.larder("status").await.ok().contains(told).then_some(())).await;
+    peer.connect(&address).await.expect("the certificate before is served");
+    given.write(daemon.folder.path());
+    until("all is well", async || daemon.larder("status").await.ok().contains(": healthy").then_some(())).await;
+
+    let told = daemon.larder("kubeconfig").await.failed();
+    assert!(told.contains("--certificate-authority"), "{told}");
+    let authority = daemon.folder.path().join("ca.crt");
+    fs::write(&authority, &given.authority).unwrap();
+    let server = format!("https://localhost:{}", address.rsplit(':').next().unwrap());
+    let line = format!("kubeconfig --certificate-authority {} --server {server}", authority.display());
+    assert_eq!(pods_of(&daemon.larder(&line).await.ok()).await, ["web"]);
+}
+
+#[tokio::test]
+async fn the_own_certificate_has_the_addresses_of_the_node_as_they_are_now() {
+    let server = ApiServer::start().await.unwrap();
+    let with_address = |address: &str| {
+        let mut node = node("node-1");
+        let addresses = [("InternalIP", address), ("Hostname", "Node-1.example")];
+        let addresses = addresses.map(|(type_, address)| NodeAddress { type_: type_.into(), address: address.into() });
+        node.status.get_or_insert_default().addresses = Some(addresses.into());
+        node
+    };
+    server.store().create(with_address("10.0.0.7")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    server.write_kubeconfig(&kubeconfig, &server.add_user(User::node("node-1"))).unwrap();
+    let arguments = ["--runtime-endpoint", "none", "--listen", "0.0.0.0:0", "--tls-directory", "tls"];
+    let arguments = [&["--kubeconfig", kubeconfig.to_str().unwrap()][..], &arguments].concat();
+    let daemon = Daemon::spawn(folder, &arguments);
+    daemon.ready().await;
+    let names_are = async |expected: &[&str]| {
+        until("the certificate has these names", async || {
+            let listen = daemon.get("/larder/v1/status").await.json()["listen"].take();
+            (listen["names"] == serde_json::json!(expected)).then_some(listen)
+        })
+        .await
+    };
+    let listen = names_are(&["10.0.0.7", "127.0.0.1", "::1", "localhost", "node-1", "node-1.example"]).await;
+    assert!(listen["url"].as_str().unwrap().starts_with("https://10.0.0.7:"), "{listen}");
+    server.store().apply(with_address("10.0.0.8")).unwrap();
+    names_are(&["10.0.0.8", "127.0.0.1", "::1", "localhost", "node-1", "node-1.example"]).await;
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_the_clients_certificate_and_with_its_authority() {
+    let given = Given::new();
+    let folder = folder_with(&[("pod.yaml", POD)]);
+    fs::write(folder.path().join("clients.crt"), &given.authority).unwrap();
+    let arguments = ["--tls-directory", "tls", "--client-ca", "clients.crt", "--config", "settings.yaml"];
+    fs::write(folder.path().join("settings.yaml"), "limits: {headTimeout: 1h}").unwrap();
+    let daemon = Daemon::spawn(folder, &[&FIXED[..], &arguments].concat());
+    daemon.ready().await;
+    let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+    let short = authority.issue_client("jane", "larder:admins", Duration::from_secs(3), Timestamp::now()).unwrap();
+    closed(Peer::new(&authority, Some(&short)).connect(&address).await.unwrap()).await;
+
+    let admin = authority.issue_client("jane", "larder:admins", HOUR, Timestamp::now()).unwrap();
+    let open = Peer::new(&authority, Some(&admin)).connect(&address).await.unwrap();
+    fs::write(daemon.folder.path().join("clients.crt"), Given::new().authority).unwrap();
+    closed(open).await;
+    assert_eq!(Peer::new(&authority, Some(&admin)).get(&address, "/api/v1/pods").await.code, 200);
+}
+
+#[tokio::test]
+async fn clients_that_do_not_finish_their_handshake_keep_nobody_out() {
+    let settings = "limits: {handshakeTimeout: 1h, headTimeout: 1h, listenForeignConnections: 2}";
+    let daemon = listening(settings, &[]).await;
+    let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+    let admin = authority.issue_client("jane", "larder:admins", HOUR, Timestamp::now()).unwrap();
+    let peer = Peer::new(&authority, Some(&admin));
+    // It counts as an admin's from its handshake on, and so makes no room for the others.
+    let mut open = peer.connect(&address).await.unwrap();
+    let mut hanging = Vec::new();
+    for _ in 0..4 {
+        hanging.push(TcpStream::connect(&address).await.unwrap());
+        assert_eq!(peer.get(&address, "/livez").await.code, 200);
+    }
+    let end = tokio::time::timeout(LIMIT, hanging[0].read(&mut [0])).await.expect("it is closed");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    open.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    open.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+
+    let mut plain = TcpStream::connect(&address).await.unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(LIMIT, plain.read_to_string(&mut answer)).await.expect("it is closed").unwrap();
+    assert!(answer.contains("Client sent an HTTP request to an HTTPS server"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_handshake_has_a_deadline_and_the_end_of_the_daemon_closes_all_connections() {
+    let mut daemon = listening("limits: {handshakeTimeout: 50ms}", &[]).await;
+    let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+    let mut silent = TcpStream::connect(&address).await.unwrap();
+    let end = tokio::time::timeout(LIMIT, silent.read(&mut [0])).await.expect("it is closed");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    let admin = authority.issue_client("jane", "larder:admins", HOUR, Timestamp::now()).unwrap();
+    let open = Peer::new(&authority, Some(&admin)).connect(&address).await.unwrap();
+    daemon.signal(rustix::process::Signal::TERM);
+    closed(open).await;
+    assert!(daemon.ended().await.success());
+    assert!(TcpStream::connect(&address).now_or_never().is_none_or(|connected| connected.is_err()));
+}
