@@ -86,7 +86,7 @@ async fn absent_refused_unserved_and_unknown_are_different_answers() {
         ("/api/v1/namespaces//secrets/db", 404, "NotFound"),
         ("/api/v1/namespaces/default/secrets/", 404, "NotFound"),
         ("/api/v1/pods?watch=true&resourceVersionMatch=NotOlderThan", 422, "Invalid"),
-        ("/api/v1/pods?watch=true&resourceVersion=1", 410, "Expired"),
+        ("/api/v1/pods?continue=abc", 410, "Expired"),
         ("/api/v1/pods?resourceVersion=99999999999999999", 504, "Timeout"),
         ("/version", 501, "NotImplemented"),
     ] {
