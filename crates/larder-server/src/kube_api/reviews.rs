@@ -115,7 +115,11 @@ pub(crate) async fn rules(request: Request) -> Result<Response, ApiError> {
 /// `POST /apis/authentication.k8s.io/v1/selfsubjectreviews`.
 pub(crate) async fn subject(request: Request) -> Result<Response, ApiError> {
     let (caller, review) = review(request, "authentication.k8s.io", "SelfSubjectReview").await?;
-    Ok(created(review, json!({"userInfo": {"username": caller.to_string()}})))
+    let user = match &caller {
+        Caller::Certificate { subject, .. } => json!({"username": subject.name, "groups": subject.groups}),
+        Caller::Process { .. } | Caller::Refused { .. } | Caller::Anonymous => json!({"username": caller.to_string()}),
+    };
+    Ok(created(review, json!({"userInfo": user})))
 }
 
 #[cfg(test)]
