@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use larder_node::{Config, Node, Report, SourceState};
 use larder_server::{ServeOptions, Server};
 use settings::Settings;
+pub(crate) use settings::duration;
 use sleep::SleepTimer;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -62,11 +63,6 @@ enum LogFormat {
     Text,
     /// One JSON object per line
     Json,
-}
-
-/// A duration of the command line.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    larder_server::parse_duration(text).ok_or_else(|| "write 30s, 1m30s or 500ms".to_owned())
 }
 
 /// Runs the daemon until it is told to end.

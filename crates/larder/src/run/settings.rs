@@ -8,7 +8,6 @@
 mod file;
 mod setting;
 mod table;
-mod value;
 
 use super::{LogFormat, log_filter};
 use crate::client::DEFAULT_SOCKET;
@@ -21,6 +20,7 @@ use larder_server::{ServeError, ServeOptions};
 use larder_tls::TlsError;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use setting::Setting;
+pub(crate) use setting::duration;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use table::SETTINGS;
@@ -193,13 +193,18 @@ impl Settings {
             Some(endpoint) => RuntimeEndpoint::At(endpoint.to_owned()),
         };
         config.kube.proxies = ProxyEnvironment::of_process();
-        config.validate().map_err(|error| self.refuse(&error.field, &error.problem, error.other.as_deref()))?;
-        self.serve.validate().map_err(|error| match &error {
-            ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
-            ServeError::Tls(TlsError::Option { field, problem }) => self.refuse(&format!("tls.{field}"), problem, None),
-            other => self.refuse("socket", &other.to_string(), None),
-        })?;
-        Ok((config, self.serve.clone()))
+        let of_config = config.validate();
+        let checked = of_config.map_err(|error| self.refuse(&error.field, &error.problem, error.other.as_deref()));
+        let checked = checked.and_then(|()| {
+            self.serve.validate().map_err(|error| match &error {
+                ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
+                ServeError::Tls(TlsError::Option { field, problem }) => {
+                    self.refuse(&format!("tls.{field}"), problem, None)
+                }
+                other => self.refuse("socket", &other.to_string(), None),
+            })
+        });
+        checked.map(|()| (config, self.serve.clone()))
     }
 
     /// What is told of a setting that cannot be used: by its flag or with its place in the file, and why not. If the setting

@@ -1,7 +1,7 @@
 //! Settings from a file, and the place of what is wrong with them.
 
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::{Cli, Command};
 use clap::{CommandFactory as _, Parser as _};
 use larder_node::{ChangeDetection, Strategy};
 use larder_server::Limits;
