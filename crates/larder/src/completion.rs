@@ -1,6 +1,6 @@
 //! `larder completion`: a script that completes larder's command line in a shell.
 
-use crate::cli::Cli;
+use crate::Cli;
 use crate::output;
 use clap::CommandFactory as _;
 use clap_complete::Shell;

@@ -75,7 +75,7 @@ fn what_the_guide_says_to_try_is_understood() {
     let commands = ROWS.iter().map(|(command, _)| *command).filter(|command| command.starts_with("larder "));
     for command in commands {
         let words = command.split_whitespace().map(|word| if word == "NS" { NAMESPACE } else { word });
-        crate::cli::Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        crate::Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
     }
 }
 

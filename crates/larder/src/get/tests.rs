@@ -1,7 +1,7 @@
 //! Tables and names of objects.
 
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::{Cli, Command};
 use clap::Parser as _;
 
 fn get(line: &str) -> Get {
