@@ -20,13 +20,13 @@ pub(crate) struct Mistake {
     pub(crate) hides: Hides,
 }
 
-/// The kinds of object that a document that cannot be read may have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hides {
+/// What is to say of the kinds of object that a document or a file that cannot be read may have.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Hides<T = bool> {
     /// A Secret or a ConfigMap.
-    pub(crate) objects: bool,
+    pub(crate) objects: T,
     /// A pod.
-    pub(crate) pods: bool,
+    pub(crate) pods: T,
 }
 
 impl Mistake {

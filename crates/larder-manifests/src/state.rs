@@ -1,7 +1,7 @@
 //! What the files had at the last look, and what of it is served.
 
 use crate::broken_pods::BrokenPods;
-use crate::document::{self, Mistake};
+use crate::document::{self, Hides, Mistake};
 use crate::error::Problem;
 use crate::folder::{self, Candidate, Stamp, Unread};
 use crate::hash::Hash;
@@ -61,10 +61,8 @@ struct Contents {
     problems: Problems,
     /// What is served though the file lacks it now.
     served_as_before: Option<Problem>,
-    /// The first problem behind which a Secret or ConfigMap may be that nobody knows.
-    hides: Option<Problem>,
-    /// The same, of pods.
-    hides_pod: Option<Problem>,
+    /// The first problems behind which there may be objects that nobody knows.
+    hides: Hides<Option<Problem>>,
     seen_empty: bool,
 }
 
@@ -223,7 +221,7 @@ impl State {
             known.entry((&entry.key, entry.fingerprint)).or_insert(entry);
         }
         let mut problems = Problems::default();
-        (contents.hides, contents.hides_pod, contents.served_as_before) = (None, None, None);
+        (contents.hides, contents.served_as_before) = (Hides::default(), None);
         for found in found {
             if cancelled.is_cancelled() {
                 return Looked::Cancelled;
@@ -236,11 +234,11 @@ impl State {
                 Err(Mistake { problem, hides }) => {
                     let (document, line) = (Some(found.document), Some(found.line));
                     let problem = Problem { file: path.to_owned(), document, line, column: found.column, problem };
-                    if hides.objects {
-                        contents.hides.get_or_insert_with(|| problem.clone());
-                    }
-                    if hides.pods {
-                        contents.hides_pod.get_or_insert_with(|| problem.clone());
+                    let Hides { objects, pods } = &mut contents.hides;
+                    for (_, first) in
+                        [(hides.objects, objects), (hides.pods, pods)].into_iter().filter(|(hides, _)| *hides)
+                    {
+                        first.get_or_insert_with(|| problem.clone());
                     }
                     problems.push(problem);
                 }
@@ -295,10 +293,10 @@ impl State {
             let path = self.folder.join(name);
             let mut of_file = contents.problems.clone();
             if objects.hidden.is_none() {
-                objects.hidden.clone_from(&contents.hides);
+                objects.hidden.clone_from(&contents.hides.objects);
             }
             if broken_pods.hiding.is_none() {
-                broken_pods.hiding = contents.hides_pod.clone().map(Into::into);
+                broken_pods.hiding = contents.hides.pods.clone().map(Into::into);
             }
             for entry in &mut contents.entries {
                 let mut refuse = |problem: String| {
@@ -343,13 +341,13 @@ impl State {
                     Held::Pod(pod) => {
                         uids.insert(pod.runtime_uid().into(), entry.key.clone());
                         pods.push(Arc::clone(pod));
-                        if let Some(why) = why(&contents.hides_pod) {
+                        if let Some(why) = why(&contents.hides.pods) {
                             broken_pods.stale.insert(key.clone(), why.into());
                         }
                     }
                     Held::Object(object) => {
                         objects.served.insert(entry.key.clone(), Arc::clone(object));
-                        if let Some(why) = why(&contents.hides) {
+                        if let Some(why) = why(&contents.hides.objects) {
                             objects.kept.insert(entry.key.clone(), why);
                         }
                     }
@@ -373,8 +371,8 @@ fn unread(path: &Path, contents: &mut Contents, why: &str) {
     for entry in &mut contents.entries {
         entry.kept = true;
     }
-    contents.hides = Some(problem(path, why));
-    contents.hides_pod.clone_from(&contents.hides);
+    let hides = Some(problem(path, why));
+    contents.hides = Hides { objects: hides.clone(), pods: hides };
     contents.problems = Problems { reported: vec![problem(path, &text)], more: 0 };
     contents.served_as_before = None;
     contents.stamp = None;
