@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use larder_clock::MonotonicClock;
 use larder_objects::references::Secrets;
-use larder_objects::{Fetch, FetchError, NodeTtl, ObjectKey, PodObjects, ReadKind, Source, TtlStore};
+use larder_objects::{Fetch, FetchError, NodeTtl, ObjectKey, PodObjects, ReadKind, Source, StoreTtl, TtlStore};
 use larder_resource::{DecodeError, Kind, KubeObject};
 use std::future::{Ready, ready};
 use std::hint::black_box;
@@ -62,7 +62,7 @@ pub type Objects = PodObjects<TtlStore<EmptySecrets, MonotonicClock, NodeTtl>, S
 pub fn empty() -> Objects {
     let ttl = NodeTtl::new();
     ttl.set_annotation(Some("3600"));
-    PodObjects::new(TtlStore::new(EmptySecrets, MonotonicClock::new(), ttl, MINUTE), Secrets)
+    PodObjects::new(TtlStore::new(EmptySecrets, MonotonicClock::new(), StoreTtl::new(ttl, MINUTE)), Secrets)
 }
 
 /// The n-th pod's namespace, and the name of one of its Secrets.

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::documents::{Documents, FetchedDocument, ServerDocument};
 use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
-use crate::objects::{ObjectCache, ObjectCacheConfig, ObjectList, SharedTtl};
+use crate::objects::{ObjectCache, ObjectCacheConfig, ObjectList};
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
@@ -18,7 +18,7 @@ use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
 use larder_kube::NodeCheck;
 use larder_manifests::{Broken, BrokenPods};
-use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, StaleReason};
+use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, StaleReason, StoreTtl};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_resource::journal::Journal;
@@ -151,8 +151,7 @@ impl<M: MachineClocks> Node<M> {
                 reflectors,
                 watch: config.watch_options(),
                 clock,
-                ttl: SharedTtl(Arc::new(sources.node.clone())),
-                default_ttl,
+                ttl: StoreTtl::new(sources.node.clone(), default_ttl),
                 source: sources.source,
                 policy: config.policy.clone(),
                 token: tasks.token.clone(),

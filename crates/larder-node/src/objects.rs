@@ -33,11 +33,10 @@ use crate::strategy::Strategy;
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{
-    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, ObjectTtl, Outcome, PodIdentity,
-    PodObjects, Read, Reference, References, Source, StaleReason, Store as _, StrategyOptions, StrategyStore, Ttl,
-    WentBack,
+    AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, Outcome, PodIdentity, PodObjects, Read,
+    Reference, References, Source, StaleReason, Store as _, StoreTtl, StrategyOptions, StrategyStore, WentBack,
 };
-use larder_resource::{KubeObject, ObjectKind};
+use larder_resource::{KubeObject, Node, ObjectKind, SourceReader};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -98,18 +97,9 @@ fn mounted(kind: ObjectKind, pod: &Pod) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The TTL of the node's annotation, whatever the node's source is.
-#[derive(Clone)]
-pub(crate) struct SharedTtl(pub(crate) Arc<dyn Ttl>);
-
-impl Ttl for SharedTtl {
-    fn object_ttl(&self) -> Option<ObjectTtl> {
-        self.0.object_ttl()
-    }
-}
-
 /// The store of the configured strategy. Its fetches and reflectors are logged, and have the same type of error.
-type ObjectStore<F, R, C> = StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, SharedTtl>;
+type ObjectStore<F, R, C> =
+    StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, SourceReader<Node>>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
 /// The objects of one kind that this node's pods refer to.
@@ -145,8 +135,8 @@ pub(crate) struct ObjectCacheConfig<F, R, C> {
     pub(crate) reflectors: R,
     pub(crate) watch: AutoOptions,
     pub(crate) clock: C,
-    pub(crate) ttl: SharedTtl,
-    pub(crate) default_ttl: Duration,
+    /// The TTL of the node's annotation, or the default of the settings.
+    pub(crate) ttl: StoreTtl<SourceReader<Node>>,
     /// The source that answers name, if it is not the API server.
     pub(crate) source: Option<Source>,
     pub(crate) policy: Policy,
@@ -185,7 +175,6 @@ where
             log: Arc::clone(&log),
             metrics: Arc::clone(&config.metrics),
         };
-        let default_ttl = ObjectTtl::from(config.default_ttl);
         let reflectors = LoggedReflectors {
             kind: config.kind,
             reflectors: config.reflectors,
@@ -200,7 +189,7 @@ where
         options.keep_last_known = policy.keep_last_known;
         options.went_back = policy.accept_older_versions.then(|| went_back(config.kind, Arc::clone(&config.metrics)));
         let (clock, ttl) = (config.clock.clone(), config.ttl);
-        let store = ObjectStore::new(config.strategy, fetch, reflectors, clock, ttl, default_ttl, options);
+        let store = ObjectStore::new(config.strategy, fetch, reflectors, clock, ttl, options);
         let objects = Arc::new(PodObjects::new(store, ReferencesOf(config.kind)));
         let store: Arc<dyn Visible> = Arc::<Objects<F, R, C>>::clone(&objects);
         view.set_store(Arc::downgrade(&store));

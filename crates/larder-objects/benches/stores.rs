@@ -7,8 +7,8 @@
 use divan::{Bencher, black_box};
 use larder_clock::MonotonicClock;
 use larder_objects::{
-    FetchError, NodeTtl, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References, Store, TtlStore,
-    fetch_fn,
+    FetchError, NodeTtl, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References, Store, StoreTtl,
+    TtlStore, fetch_fn,
 };
 use std::cell::Cell;
 use std::future::ready;
@@ -82,7 +82,7 @@ fn store() -> impl Store {
     });
     let ttl = NodeTtl::new();
     ttl.set_annotation(Some("3600"));
-    TtlStore::new(fetch, MonotonicClock::new(), ttl, MINUTE)
+    TtlStore::new(fetch, MonotonicClock::new(), StoreTtl::new(ttl, MINUTE))
 }
 
 fn namespace(n: usize) -> String {

@@ -29,8 +29,7 @@
 //! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
 
 use crate::object_cache::{ObjectCache, Rules};
-use crate::ttl::StoreTtl;
-use crate::{Fetch, ObjectTtl, ReflectorStore, Reflectors, Ttl, WatchOptions};
+use crate::{Fetch, ObjectTtl, ReflectorStore, Reflectors, StoreTtl, Ttl, WatchOptions};
 use larder_clock::Clock;
 
 /// How an [`AutoStore`] chooses.
@@ -95,7 +94,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 ///
 /// ```
 /// use larder_clock::{Timestamp, VirtualClock};
-/// use larder_objects::{AutoOptions, AutoStore, DefaultTtl, Kept, Store, fetch_fn};
+/// use larder_objects::{AutoOptions, AutoStore, DefaultTtl, Kept, Store, StoreTtl, fetch_fn};
 /// use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 /// use std::sync::Arc;
 /// use std::time::Duration;
@@ -142,8 +141,8 @@ impl<T: Ttl> Rules for ByTtl<T> {
 ///
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
 /// let clock = VirtualClock::new(Timestamp::ZERO);
-/// let minute = Duration::from_mins(1);
-/// let store = AutoStore::new(fetch, Constant, clock.clone(), DefaultTtl, minute, AutoOptions::default());
+/// let ttl = StoreTtl::new(DefaultTtl, Duration::from_mins(1));
+/// let store = AutoStore::new(fetch, Constant, clock.clone(), ttl, AutoOptions::default());
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// store.add_references("shop", &["db"], "0b5c").run();
 /// store.get("shop", "db").await.unwrap();
@@ -163,17 +162,10 @@ where
     C: Clock,
     T: Ttl,
 {
-    /// An empty store. `default_ttl` counts where `ttl` has none, as in the [TTL store](crate::TtlStore::new).
-    pub fn new(
-        fetch: F,
-        reflectors: R,
-        clock: C,
-        ttl: T,
-        default_ttl: impl Into<ObjectTtl>,
-        options: AutoOptions,
-    ) -> Self {
+    /// An empty store.
+    pub fn new(fetch: F, reflectors: R, clock: C, ttl: StoreTtl<T>, options: AutoOptions) -> Self {
         let AutoOptions { watch, namespaces_from } = options;
-        let rules = ByTtl { ttl: StoreTtl::new(ttl, default_ttl.into()), namespaces_from };
+        let rules = ByTtl { ttl, namespaces_from };
         Self { cache: ObjectCache::new(fetch, reflectors, clock, rules, watch) }
     }
 

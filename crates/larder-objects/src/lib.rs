@@ -43,7 +43,7 @@
 //!
 //! ```
 //! use larder_clock::{Timestamp, VirtualClock};
-//! use larder_objects::{DefaultTtl, FetchError, Object, ObjectKey, ReadKind, Store, TtlStore, fetch_fn};
+//! use larder_objects::{DefaultTtl, FetchError, Object, ObjectKey, ReadKind, Store, StoreTtl, TtlStore, fetch_fn};
 //! use std::future::ready;
 //! use std::sync::Arc;
 //! use std::time::Duration;
@@ -82,7 +82,8 @@
 //! });
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let store = TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, Duration::from_mins(1));
+//! let ttl = StoreTtl::new(DefaultTtl, Duration::from_mins(1));
+//! let store = TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), ttl);
 //! assert!(store.get("shop", "db-password").await.unwrap_err().is_not_registered());
 //!
 //! store.add_references("shop", &["db-password"], "0b5c").run();
@@ -139,7 +140,7 @@ pub use reflector_store::ReflectorStore;
 pub use store::{Kept, ObjectState, ObjectStatus, Store};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use strategy_store::{StrategyOptions, StrategyStore};
-pub use ttl::{DefaultTtl, NodeTtl, ObjectTtl, TTL_ANNOTATION, Ttl};
+pub use ttl::{DefaultTtl, NodeTtl, ObjectTtl, StoreTtl, TTL_ANNOTATION, Ttl};
 pub use ttl_store::TtlStore;
 pub use version::resource_version_order;
 pub use watch_store::{WatchOptions, WatchStats, WatchStore};

@@ -40,7 +40,7 @@ const SHARD_SHIFT: u32 = 40;
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{DefaultTtl, PodIdentity, PodObjects, Reference, References, TtlStore, fetch_fn};
+/// use larder_objects::{DefaultTtl, PodIdentity, PodObjects, Reference, References, StoreTtl, TtlStore, fetch_fn};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -79,7 +79,8 @@ const SHARD_SHIFT: u32 = 40;
 /// #     }
 /// # }
 /// # let server = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
-/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, Duration::from_mins(1));
+/// let ttl = StoreTtl::new(DefaultTtl, Duration::from_mins(1));
+/// let store = TtlStore::new(server, MonotonicClock::new(), ttl);
 /// let pods = PodObjects::new(store, OneSecret);
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// pods.register_pod(&("0b5c", "db-password"));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{DefaultTtl, Store, TtlStore};
+/// use larder_objects::{DefaultTtl, Store, StoreTtl, TtlStore};
 /// use std::sync::Arc;
 /// use std::time::Duration;
 ///
@@ -44,7 +44,8 @@ use std::sync::Arc;
 /// # }
 /// # let server = larder_objects::fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let store = TtlStore::new(server, MonotonicClock::new(), DefaultTtl, Duration::from_mins(1));
+/// let ttl = StoreTtl::new(DefaultTtl, Duration::from_mins(1));
+/// let store = TtlStore::new(server, MonotonicClock::new(), ttl);
 /// store.add_references("shop", &["db-password"], "0b5c").run();
 /// assert!(is_there(&store, "db-password").await);
 /// assert_eq!(store.references("shop", "db-password"), 1);

@@ -1,8 +1,8 @@
 //! A store whose strategy is chosen at run time, with what an owner may want beyond the exact strategies.
 
 use crate::{
-    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, ObjectStatus, ObjectTtl, Read,
-    Reflectors, Store, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
+    AutoOptions, AutoStore, DirectStore, Effects, Fetch, GetError, Held, LastKnown, ObjectStatus, Read, Reflectors,
+    Store, StoreTtl, Strategy, Ttl, TtlStore, WatchStats, WatchStore, WentBack,
 };
 use larder_clock::Clock;
 use std::fmt;
@@ -38,7 +38,7 @@ impl<O> Default for StrategyOptions<O> {
 ///
 /// ```
 /// use larder_clock::MonotonicClock;
-/// use larder_objects::{DefaultTtl, Store, Strategy, StrategyOptions, StrategyStore, fetch_fn};
+/// use larder_objects::{DefaultTtl, Store, StoreTtl, Strategy, StrategyOptions, StrategyStore, fetch_fn};
 /// use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 /// use std::sync::Arc;
 /// use std::time::Duration;
@@ -86,8 +86,8 @@ impl<O> Default for StrategyOptions<O> {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// let strategy: Strategy = "watch".parse().unwrap();
 /// let fetch = fetch_fn(|_, _| async { Ok::<_, Unavailable>(Arc::new(Secret)) });
-/// let (clock, minute) = (MonotonicClock::new(), Duration::from_mins(1));
-/// let store = StrategyStore::new(strategy, fetch, Constant, clock, DefaultTtl, minute, StrategyOptions::default());
+/// let (clock, ttl) = (MonotonicClock::new(), StoreTtl::new(DefaultTtl, Duration::from_mins(1)));
+/// let store = StrategyStore::new(strategy, fetch, Constant, clock, ttl, StrategyOptions::default());
 /// store.add_references("shop", &["db"], "0b5c").run();
 /// assert!(store.get("shop", "db").await.unwrap().freshness.is_fresh());
 /// assert_eq!((store.strategy(), store.stats().watching), (Strategy::Watch, 1));
@@ -129,15 +129,13 @@ where
     C: Clock + Clone,
     T: Ttl,
 {
-    /// An empty store. A strategy uses what it needs: `reflectors` where it watches, `ttl` and `default_ttl` where it polls (as in
-    /// the [TTL store](TtlStore::new)), `options` as they say.
+    /// An empty store. A strategy uses what it needs: `reflectors` where it watches, `ttl` where it polls, `options` as they say.
     pub fn new(
         strategy: Strategy,
         fetch: F,
         reflectors: R,
         clock: C,
-        ttl: T,
-        default_ttl: impl Into<ObjectTtl>,
+        ttl: StoreTtl<T>,
         options: StrategyOptions<F::Object>,
     ) -> Self {
         let StrategyOptions { auto, negative_entries, keep_last_known: keep, went_back } = options;
@@ -146,13 +144,13 @@ where
                 Self::Direct(LastKnown::new(DirectStore::new(fetch, clock.clone()), clock, keep, went_back))
             }
             Strategy::Ttl => {
-                let store = TtlStore::new(fetch, clock.clone(), ttl, default_ttl)
+                let store = TtlStore::new(fetch, clock.clone(), ttl)
                     .with_hash_seed(auto.watch.hash_seed)
                     .with_negative_entries(negative_entries);
                 Self::Ttl(LastKnown::new(store, clock, keep, went_back))
             }
             Strategy::Watch => Self::Watch(WatchStore::new(fetch, reflectors, clock, auto.watch)),
-            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflectors, clock, ttl, default_ttl, auto)),
+            Strategy::Auto => Self::Auto(AutoStore::new(fetch, reflectors, clock, ttl, auto)),
         }
     }
 

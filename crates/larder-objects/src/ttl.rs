@@ -1,7 +1,7 @@
 //! The TTL rule: where the TTL comes from, and what it makes of an object.
 //!
 //! - *Where from*: the node's annotation, read as Go reads it, wrap-around included ([`ObjectTtl::from_annotation`],
-//!   [`NodeTtl`]); where there is none, the store's default (`StoreTtl`). It is asked for at every read.
+//!   [`NodeTtl`]); where there is none, the default ([`StoreTtl`]). A store asks for it at every read.
 //! - *What it makes of an object*: until when an object is fresh after it was confirmed ([`ObjectTtl::expiry`]), whether it
 //!   is fresh now, since when it is stale, and what an answer says of that. The TTL store and the adaptive store ask here and
 //!   reckon with no TTL themselves.
@@ -225,21 +225,31 @@ impl Ttl for NodeTtl {
     }
 }
 
-/// The TTL that a store goes by.
-pub(crate) struct StoreTtl<T> {
+/// The TTL that a store goes by: one that may be set, or else a default. The kubelet's default is a minute.
+///
+/// ```
+/// use larder_objects::{NodeTtl, StoreTtl};
+/// use std::time::Duration;
+///
+/// let ttl = StoreTtl::new(NodeTtl::new(), Duration::from_mins(1));
+/// assert_eq!(ttl.now().duration(), Duration::from_mins(1));
+/// ```
+#[derive(Clone, Debug)]
+pub struct StoreTtl<T> {
     ttl: T,
     /// Counts where `ttl` has none.
     pub(crate) default: ObjectTtl,
 }
 
 impl<T: Ttl> StoreTtl<T> {
-    pub(crate) const fn new(ttl: T, default: ObjectTtl) -> Self {
-        Self { ttl, default }
+    /// The TTL of `ttl`, or `default`, a [`Duration`] or an [`ObjectTtl`], where that has none.
+    pub fn new(ttl: T, default: impl Into<ObjectTtl>) -> Self {
+        Self { ttl, default: default.into() }
     }
 
     /// The TTL as it is now.
     #[inline]
-    pub(crate) fn now(&self) -> ObjectTtl {
+    pub fn now(&self) -> ObjectTtl {
         self.ttl.object_ttl().unwrap_or(self.default)
     }
 }

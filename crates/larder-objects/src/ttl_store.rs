@@ -48,9 +48,9 @@ mod published;
 mod reader;
 mod registry;
 
-use crate::ttl::StoreTtl;
 use crate::{
-    Effects, Fetch, Freshness, GetError, HashSeed, Held, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store, Ttl,
+    Effects, Fetch, Freshness, GetError, HashSeed, Held, Kept, ObjectState, ObjectStatus, ObjectTtl, Read, Store,
+    StoreTtl, Ttl,
 };
 use known::{Confirmed, Known};
 use larder_clock::{Clock, Timestamp};
@@ -73,12 +73,10 @@ pub struct TtlStore<F: Fetch, C, T> {
 }
 
 impl<F: Fetch, C: Clock, T: Ttl> TtlStore<F, C, T> {
-    /// An empty store. `default_ttl`, a [`Duration`](std::time::Duration) or an [`ObjectTtl`], counts where `ttl` has none; the
-    /// kubelet's is a minute.
+    /// An empty store.
     ///
     /// See the [crate's documentation](crate) for an example.
-    pub fn new(fetch: F, clock: C, ttl: T, default_ttl: impl Into<ObjectTtl>) -> Self {
-        let ttl = StoreTtl::new(ttl, default_ttl.into());
+    pub fn new(fetch: F, clock: C, ttl: StoreTtl<T>) -> Self {
         let (registry, new_reference_fetches) = (Registry::new(HashSeed::default()), AtomicU64::new(0));
         Self { fetch, clock, ttl, negative_entries: false, registry, new_reference_fetches }
     }

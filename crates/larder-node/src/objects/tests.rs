@@ -3,7 +3,7 @@
 use super::*;
 use crate::fetch_log::SourceError;
 use larder_clock::TokioClock;
-use larder_objects::{DefaultTtl, Fetch, FetchError, ObjectState, ReadKind, ReflectorSink, Reflectors, Scope};
+use larder_objects::{Fetch, FetchError, ObjectState, ReadKind, ReflectorSink, Reflectors, Scope};
 use larder_resource::Kind;
 use serde_json::json;
 use std::collections::HashMap;
@@ -209,8 +209,7 @@ fn cache_from(
         watch: AutoOptions::default(),
         fetch: FetchFrom(Arc::clone(server)),
         clock: TokioClock::new(),
-        ttl: SharedTtl(Arc::new(DefaultTtl)),
-        default_ttl,
+        ttl: StoreTtl::new(larder_resource::source::new(Source::Watch, TokioClock::new()).1, default_ttl),
         source,
         policy,
         token: CancellationToken::new(),

@@ -3,10 +3,10 @@
 use super::*;
 use crate::config::Policy;
 use crate::metrics::Metrics;
-use crate::objects::{ObjectCacheConfig, SharedTtl};
+use crate::objects::ObjectCacheConfig;
 use crate::strategy::Strategy;
 use larder_manifests::{ManifestOptions, ManifestSource};
-use larder_objects::{AutoOptions, DefaultTtl, Source};
+use larder_objects::{AutoOptions, Source, StoreTtl};
 use larder_resource::{SourceWriter, source};
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
@@ -34,8 +34,7 @@ fn follow(release_ended: bool) -> Followed {
             reflectors: ObjectReflectors::Manifests,
             watch: AutoOptions::default(),
             clock,
-            ttl: SharedTtl(Arc::new(DefaultTtl)),
-            default_ttl: Duration::ZERO,
+            ttl: StoreTtl::new(source::new(Source::Manifest, clock).1, Duration::ZERO),
             source: None,
             policy: Policy { fetch_backoff_initial: Duration::ZERO, ..Policy::default() },
             token: CancellationToken::new(),

@@ -5,7 +5,7 @@ use crate::harness::{Pod, PodRefs};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, DirectStore, Effects, Fetch, FetchError, Object, ObjectKey, PodIdentity,
-    PodObjects, ReadKind, ReflectorSink, Reflectors, Scope, Store, TtlStore, WatchOptions, WatchStore,
+    PodObjects, ReadKind, ReflectorSink, Reflectors, Scope, Store, StoreTtl, TtlStore, WatchOptions, WatchStore,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -352,7 +352,7 @@ fn callbacks_from_a_direct_store_meet_no_lock() {
 
 #[test]
 fn callbacks_from_a_ttl_store_meet_no_lock() {
-    check(|source, clock| TtlStore::new(source, clock, DefaultTtl, Duration::from_mins(1)));
+    check(|source, clock| TtlStore::new(source, clock, StoreTtl::new(DefaultTtl, Duration::from_mins(1))));
 }
 
 #[test]
@@ -363,7 +363,13 @@ fn callbacks_from_a_watch_store_meet_no_lock() {
 #[test]
 fn callbacks_from_an_adaptive_store_meet_no_lock() {
     check(|source, clock| {
-        AutoStore::new(source.clone(), source, clock, DefaultTtl, Duration::from_mins(1), AutoOptions::default())
+        AutoStore::new(
+            source.clone(),
+            source,
+            clock,
+            StoreTtl::new(DefaultTtl, Duration::from_mins(1)),
+            AutoOptions::default(),
+        )
     });
 }
 
@@ -439,7 +445,8 @@ impl<S: Tended> Panicking<S> {
 
 #[test]
 fn a_panic_in_a_ttl_store_loses_no_other_wake() {
-    let world = Panicking::new(|source, clock| TtlStore::new(source, clock, DefaultTtl, Duration::from_mins(1)));
+    let world =
+        Panicking::new(|source, clock| TtlStore::new(source, clock, StoreTtl::new(DefaultTtl, Duration::from_mins(1))));
     // A waker panics when the fetch has brought the object.
     let mut fetching = world.wait("x");
     let (mut first, mut second) = (world.wait_and_panic("x"), world.wait("x"));
@@ -481,7 +488,13 @@ fn a_panic_in_a_watch_store_loses_no_other_wake() {
 #[test]
 fn a_panic_in_an_adaptive_store_loses_no_other_wake() {
     let world = Panicking::new(|source, clock| {
-        AutoStore::new(source.clone(), source, clock, DefaultTtl, Duration::from_mins(1), AutoOptions::default())
+        AutoStore::new(
+            source.clone(),
+            source,
+            clock,
+            StoreTtl::new(DefaultTtl, Duration::from_mins(1)),
+            AutoOptions::default(),
+        )
     });
     world.store.set_mounted("a", "x");
     let (mut first, mut second) = (world.wait_and_panic("x"), world.wait("x"));

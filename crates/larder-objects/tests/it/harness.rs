@@ -4,7 +4,7 @@ use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     Fetch, FetchError, Freshness, GetError, Object, ObjectKey, ObjectTtl, PodIdentity, PodObjects, Read, ReadKind,
-    Reference, References, Source, Store, Ttl, TtlStore,
+    Reference, References, Source, Store, StoreTtl, Ttl, TtlStore,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -260,7 +260,11 @@ impl World {
     pub(crate) fn new_with(default_ttl: i64, set_up: impl FnOnce(Ttls) -> Ttls) -> Self {
         let (server, ttl) = (Server::default(), Annotation::default());
         let clock = VirtualClock::new(Timestamp::ZERO);
-        let store = TtlStore::new(server.clone(), clock.clone(), ttl.clone(), ObjectTtl::from_nanos(default_ttl));
+        let store = TtlStore::new(
+            server.clone(),
+            clock.clone(),
+            StoreTtl::new(ttl.clone(), ObjectTtl::from_nanos(default_ttl)),
+        );
         let larder = Arc::new(PodObjects::new(set_up(store), PodRefs));
         Self { server, clock, ttl, larder, readers: Readers::new() }
     }

@@ -9,7 +9,7 @@ mod watching;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     DefaultTtl, Fetch, FetchError, GetError, Object, ObjectKey, PodIdentity, PodObjects, Read, ReadKind, Reference,
-    References, Source, Store, TtlStore,
+    References, Source, Store, StoreTtl, TtlStore,
 };
 use shuttle::future::{block_on, yield_now};
 use shuttle::thread;
@@ -140,7 +140,8 @@ type Larder = TtlStore<Server, VirtualClock, DefaultTtl>;
 const HOUR: Duration = Duration::from_hours(1);
 
 fn store(server: &Server, ttl: Duration) -> Arc<Larder> {
-    let store = Arc::new(TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), DefaultTtl, ttl));
+    let store =
+        Arc::new(TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), StoreTtl::new(DefaultTtl, ttl)));
     store.add_references("a", &["x"], "u").run();
     store
 }
@@ -362,7 +363,7 @@ impl References<(&'static str, &'static str)> for OneObject {
 fn pods_that_come_and_go_while_others_read() {
     check(|| {
         let server = Server::new(Ok(1));
-        let store = TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), DefaultTtl, HOUR);
+        let store = TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), StoreTtl::new(DefaultTtl, HOUR));
         let pods = Arc::new(PodObjects::new(store, OneObject));
         let with = |run: fn(&PodObjects<Larder, OneObject>)| {
             let pods = Arc::clone(&pods);
@@ -397,7 +398,7 @@ fn pods_that_come_and_go_while_others_read() {
 fn one_pod_registered_and_unregistered_by_several_threads() {
     check(|| {
         let server = Server::new(Ok(1));
-        let store = TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), DefaultTtl, HOUR);
+        let store = TtlStore::new(server.clone(), VirtualClock::new(Timestamp::ZERO), StoreTtl::new(DefaultTtl, HOUR));
         let pods = Arc::new(PodObjects::new(store, OneObject));
         let threads = ["x", "y", "x"].map(|name| {
             let pods = Arc::clone(&pods);

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use larder_clock::{Clock, MonotonicClock, Timestamp, VirtualClock};
 use larder_objects::{
     DefaultTtl, Fetch, FetchError, NodeTtl, Object, ObjectKey, ObjectTtl, PodObjects, ReadKind, References, Source,
-    Store, Ttl, TtlStore, references::Secrets,
+    Store, StoreTtl, Ttl, TtlStore, references::Secrets,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -102,7 +102,7 @@ fn clock() -> VirtualClock {
 }
 
 fn secret_store<C: Clock, T: Ttl>(server: &Server, clock: C, ttl: T, default_ttl: i64) -> Arc<TtlStore<Server, C, T>> {
-    Arc::new(TtlStore::new(server.clone(), clock, ttl, ObjectTtl::from_nanos(default_ttl)))
+    Arc::new(TtlStore::new(server.clone(), clock, StoreTtl::new(ttl, ObjectTtl::from_nanos(default_ttl))))
 }
 
 /// Whether the object is registered; reads it.

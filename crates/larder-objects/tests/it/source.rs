@@ -5,8 +5,8 @@ use crate::readers::Readers;
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, DirectStore, Fetch, Freshness, GetError, Kept, Object, ObjectKey, Read,
-    ReadKind, ReflectorSink, Reflectors, Scope, Store, Strategy, StrategyOptions, StrategyStore, WatchOptions,
-    WatchStore,
+    ReadKind, ReflectorSink, Reflectors, Scope, Store, StoreTtl, Strategy, StrategyOptions, StrategyStore,
+    WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -382,7 +382,9 @@ impl World<Adapting> {
     pub(crate) fn adapting(ttl: Duration) -> Self {
         let watch = WatchOptions::default().with_max_idle(MAX_IDLE);
         let options = AutoOptions::default().with_watch(watch);
-        Self::new(|source, clock| AutoStore::new(source.clone(), source, clock, DefaultTtl, ttl, options))
+        Self::new(|source, clock| {
+            AutoStore::new(source.clone(), source, clock, StoreTtl::new(DefaultTtl, ttl), options)
+        })
     }
 }
 
@@ -391,7 +393,9 @@ impl World<Chosen> {
     pub(crate) fn of_strategy(strategy: Strategy, mut options: StrategyOptions<Doc>) -> Self {
         options.auto.watch.max_idle = MAX_IDLE;
         let ttl = Duration::from_mins(1);
-        Self::new(|source, clock| StrategyStore::new(strategy, source.clone(), source, clock, DefaultTtl, ttl, options))
+        Self::new(|source, clock| {
+            StrategyStore::new(strategy, source.clone(), source, clock, StoreTtl::new(DefaultTtl, ttl), options)
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use larder_clock::{Clock, MonotonicClock, Timestamp, VirtualClock};
 use larder_objects::Source as By;
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, Fetch, Freshness, GetError, Object, ObjectKey, ReadKind, ReflectorSink,
-    Reflectors, Scope, Store, TtlStore, WatchOptions, WatchStore,
+    Reflectors, Scope, Store, StoreTtl, TtlStore, WatchOptions, WatchStore,
 };
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -324,7 +324,7 @@ fn stress<S: Stressed>(store: impl Fn(Source, VirtualClock) -> S) {
 
 #[test]
 fn reads_of_a_ttl_store_see_no_state_that_was_replaced_or_removed() {
-    stress(|source, clock| TtlStore::new(source, clock, DefaultTtl, Duration::MAX));
+    stress(|source, clock| TtlStore::new(source, clock, StoreTtl::new(DefaultTtl, Duration::MAX)));
 }
 
 #[test]
@@ -335,6 +335,6 @@ fn reads_of_a_watch_store_see_no_state_that_was_replaced_or_removed() {
 #[test]
 fn reads_of_an_adaptive_store_see_no_state_that_was_replaced_or_removed() {
     stress(|source, clock| {
-        AutoStore::new(source.clone(), source, clock, DefaultTtl, Duration::ZERO, AutoOptions::default())
+        AutoStore::new(source.clone(), source, clock, StoreTtl::new(DefaultTtl, Duration::ZERO), AutoOptions::default())
     });
 }

@@ -3,7 +3,7 @@
 use larder_clock::MonotonicClock;
 use larder_objects::{
     DefaultTtl, Fetch, FetchError, Object, ObjectKey, PodIdentity, PodObjects, ReadKind, Reference, References, Source,
-    Store, TtlStore,
+    Store, StoreTtl, TtlStore,
 };
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,7 +106,7 @@ fn reads_stay_as_new_as_the_last_reference_while_pods_come_and_go() {
     const ROUNDS: u64 = 2_000;
     const READERS: usize = 3;
     let server = Server::default();
-    let store = TtlStore::new(server.clone(), MonotonicClock::new(), DefaultTtl, Duration::MAX);
+    let store = TtlStore::new(server.clone(), MonotonicClock::new(), StoreTtl::new(DefaultTtl, Duration::MAX));
     let pods = Arc::new(PodObjects::new(store, Named));
     // One pod stays, so that the objects can be read throughout.
     pods.register_pod(&("stays".to_owned(), ["x", "y"]));
@@ -184,7 +184,8 @@ impl Wake for Owner {
 
 #[test]
 fn a_waker_that_is_dropped_may_drop_another_read_of_the_object() {
-    let store = Arc::new(TtlStore::new(Silent, MonotonicClock::new(), DefaultTtl, Duration::from_mins(1)));
+    let store =
+        Arc::new(TtlStore::new(Silent, MonotonicClock::new(), StoreTtl::new(DefaultTtl, Duration::from_mins(1))));
     store.add_references("a", &["x"], "u1").run();
     let (done, ended) = std::sync::mpsc::channel();
     // A lock that is taken twice would hang: the test then fails, with this thread left behind.

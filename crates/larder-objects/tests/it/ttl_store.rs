@@ -7,8 +7,8 @@ use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::ReadKind::{ApiServerCache, Consistent};
 use larder_objects::{
     DefaultTtl, Effects, Fetch, FreshState, Freshness, GetError, HashSeed, Held, Kept, Object, ObjectKey, ObjectState,
-    ObjectStatus, ObjectTtl, Outcome, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, Ttl,
-    TtlStore, fetch_fn,
+    ObjectStatus, ObjectTtl, Outcome, PodIdentity, PodObjects, Read, ReadKind, Source, StaleReason, Store, StoreTtl,
+    Ttl, TtlStore, fetch_fn,
 };
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -647,7 +647,11 @@ fn an_object_is_dropped_with_no_lock_held() {
             let outcome: Result<&str, Failure> = *answer.lock().unwrap();
             ready(outcome.map(|version| Arc::new(Curious { version, store: Arc::clone(&store) })))
         });
-        let store = Arc::new(TtlStore::new(server, VirtualClock::new(Timestamp::ZERO), DefaultTtl, Duration::ZERO));
+        let store = Arc::new(TtlStore::new(
+            server,
+            VirtualClock::new(Timestamp::ZERO),
+            StoreTtl::new(DefaultTtl, Duration::ZERO),
+        ));
         link.set(Arc::downgrade(&store) as Weak<dyn References>).ok().unwrap();
         let get =
             || Pin::new(&mut Box::pin(store.get("a", "x"))).poll(&mut Context::from_waker(Waker::noop())).is_ready();
@@ -677,7 +681,7 @@ async fn what_is_replaced_withdrawn_or_no_longer_referenced_is_freed_at_once() {
     });
     // The function holds a handle of its own.
     let objects = || objects() - 1;
-    let store = TtlStore::new(server, clock.clone(), DefaultTtl, ObjectTtl::from_nanos(TTL));
+    let store = TtlStore::new(server, clock.clone(), StoreTtl::new(DefaultTtl, ObjectTtl::from_nanos(TTL)));
     store.add_references("a", &["x"], "u").run();
     assert!(store.get("a", "x").await.is_ok());
     assert_eq!(objects(), 1);

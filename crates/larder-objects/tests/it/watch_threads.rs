@@ -4,7 +4,7 @@
 use crate::harness::Failure;
 use crate::source::{ObjectSink, Source, Watching, doc};
 use larder_clock::{Timestamp, VirtualClock};
-use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReadKind, Store, WatchOptions, WatchStore};
+use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReadKind, Store, StoreTtl, WatchOptions, WatchStore};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -71,8 +71,7 @@ fn readers_of_a_watched_object_see_versions_that_only_rise() {
         source.clone(),
         source.clone(),
         clock,
-        DefaultTtl,
-        Duration::from_nanos(1),
+        StoreTtl::new(DefaultTtl, Duration::from_nanos(1)),
         AutoOptions::default(),
     );
     store.add_references("ns", &["name"], "pod").run();

@@ -8,7 +8,7 @@ use crate::trace::ObjectsOp;
 use futures_util::FutureExt;
 use larder_clock::{Clock, Timestamp, VirtualClock};
 use larder_objects::{
-    GetError, NodeTtl, ObjectTtl, PodIdentity, PodObjects, ReadKind, Reference, References, Store, TtlStore,
+    GetError, NodeTtl, ObjectTtl, PodIdentity, PodObjects, ReadKind, Reference, References, Store, StoreTtl, TtlStore,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,11 @@ impl Objects {
         let clock = VirtualClock::new(Timestamp::ZERO);
         let server = ApiServer::default();
         let node = Arc::new(NodeTtl::new());
-        let store = TtlStore::new(server.clone(), clock.clone(), Arc::clone(&node), ObjectTtl::from_nanos(default_ttl));
+        let store = TtlStore::new(
+            server.clone(),
+            clock.clone(),
+            StoreTtl::new(Arc::clone(&node), ObjectTtl::from_nanos(default_ttl)),
+        );
         Self { manager: PodObjects::new(store, NamedReferences), server, node, clock }
     }
 

@@ -4,7 +4,8 @@ use super::watching::check;
 use super::{Failure, Thing};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
-    AutoOptions, AutoStore, Fetch, ObjectKey, ObjectTtl, ReadKind, ReflectorSink, Reflectors, Scope, Source, Store, Ttl,
+    AutoOptions, AutoStore, Fetch, ObjectKey, ObjectTtl, ReadKind, ReflectorSink, Reflectors, Scope, Source, Store,
+    StoreTtl, Ttl,
 };
 use shuttle::future::block_on;
 use shuttle::thread;
@@ -106,7 +107,13 @@ fn a_snapshot_that_holds_the_last_share_of_a_fetch_drops_it_without_a_lock() {
     check(move || {
         let (server, clock) = (Server::default(), VirtualClock::new(Timestamp::ZERO));
         let options = AutoOptions::default();
-        let store = Arc::new(AutoStore::new(server.clone(), server.clone(), clock.clone(), Yields, TTL, options));
+        let store = Arc::new(AutoStore::new(
+            server.clone(),
+            server.clone(),
+            clock.clone(),
+            StoreTtl::new(Yields, TTL),
+            options,
+        ));
         server.0.store.set(Arc::downgrade(&store)).unwrap();
         store.add_references("a", &["x"], "u").run();
         block_on(store.get("a", "x")).unwrap();

@@ -4,7 +4,7 @@ use super::{DEPTH, Failure, SCHEDULES};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{
     AutoOptions, AutoStore, DefaultTtl, Fetch, GetError, Kept, Object, ObjectKey, Read, ReadKind, ReflectorSink,
-    Reflectors, Scope, Source, Store, WatchOptions, WatchStore,
+    Reflectors, Scope, Source, Store, StoreTtl, WatchOptions, WatchStore,
 };
 use shuttle::future::{block_on, yield_now};
 use shuttle::thread;
@@ -171,7 +171,7 @@ fn watching(server: &Server) -> (Arc<Watching>, VirtualClock) {
 fn adapting(server: &Server, namespaces_from: Option<usize>) -> Arc<Adapting> {
     let clock = VirtualClock::new(Timestamp::ZERO);
     let options = AutoOptions::default().with_namespaces_from(namespaces_from);
-    let store = AutoStore::new(server.clone(), server.clone(), clock, DefaultTtl, TTL, options);
+    let store = AutoStore::new(server.clone(), server.clone(), clock, StoreTtl::new(DefaultTtl, TTL), options);
     store.add_references("a", &["x"], "u").run();
     Arc::new(store)
 }
