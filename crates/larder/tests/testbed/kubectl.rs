@@ -214,6 +214,9 @@ async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_serv
         "--node-name",
         testbed.node_name(),
     ];
+    let listen = format!("127.0.0.1:{}", testbed.spare_port());
+    let keys = testbed.folder().join("keys").display().to_string();
+    let arguments = [&arguments[..], &["--listen", &listen, "--tls-directory", &keys]].concat();
     let daemon = Daemon::spawn_in(&testbed.folder().join("larder"), &arguments, &[]);
     daemon.wait_until_ready().await;
     let (server, larder, _forward) = bench(&testbed, &daemon).await;
@@ -244,6 +247,14 @@ async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_serv
         assert!(expected.is_some());
         assert_eq!(got, expected, "event {n}");
     }
+    // By the kubeconfig that larder writes, over TLS.
+    let kubeconfig = testbed.folder().join("larder.kubeconfig").display().to_string();
+    daemon.larder(&["kubeconfig", "--output", &kubeconfig]).await.ok();
+    let over_tls = Kubectl { whom: vec!["--kubeconfig".to_owned(), kubeconfig], ..larder };
+    let listed = over_tls.run("get pods -o name").await;
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), "pod/once\npod/web\npod/worker\n", "{listed:?}");
+    let own = over_tls.run("auth whoami -o jsonpath={.status.userInfo.groups}").await;
+    assert_eq!(String::from_utf8_lossy(&own.stdout), r#"["larder:admins"]"#, "{own:?}");
     at_server.kill().await.expect("ended");
     at_larder.kill().await.expect("ended");
 }
