@@ -251,8 +251,8 @@ async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_serv
     let kubeconfig = testbed.folder().join("larder.kubeconfig").display().to_string();
     daemon.larder(&["kubeconfig", "--output", &kubeconfig]).await.ok();
     let over_tls = Kubectl { whom: vec!["--kubeconfig".to_owned(), kubeconfig], ..larder };
-    let listed = over_tls.run("get pods -o name").await;
-    assert_eq!(String::from_utf8_lossy(&listed.stdout), "pod/once\npod/web\npod/worker\n", "{listed:?}");
+    let pods = over_tls.run("get pods -o name").await;
+    assert_eq!(String::from_utf8_lossy(&pods.stdout), "pod/once\npod/web\npod/worker\n", "{pods:?}");
     let own = over_tls.run("auth whoami -o jsonpath={.status.userInfo.groups}").await;
     assert_eq!(String::from_utf8_lossy(&own.stdout), r#"["larder:admins"]"#, "{own:?}");
     at_server.kill().await.expect("ended");
