@@ -28,9 +28,10 @@
 //!
 //! The kubelet has no such strategy; `ObjectStatus::kept` tells what was chosen for each object.
 
-use crate::object_cache::{ObjectCache, Rules};
+use crate::reflector_store::Rules;
 use crate::{Fetch, ObjectTtl, ReflectorStore, Reflectors, StoreTtl, Ttl, WatchOptions};
 use larder_clock::Clock;
+use std::sync::Arc;
 
 /// How an [`AutoStore`] chooses.
 ///
@@ -163,15 +164,9 @@ where
     T: Ttl,
 {
     /// An empty store.
-    pub fn new(fetch: F, reflectors: R, clock: C, ttl: StoreTtl<T>, options: AutoOptions) -> Self {
+    pub fn new(fetch: F, reflectors: R, clock: C, ttl: StoreTtl<T>, options: AutoOptions) -> Arc<Self> {
         let AutoOptions { watch, namespaces_from } = options;
         let rules = ByTtl { ttl, namespaces_from };
-        Self { cache: ObjectCache::new(fetch, reflectors, clock, rules, watch) }
-    }
-
-    /// Says that an object is mounted, and so read once a sync period: it is watched from its first read on, which saves
-    /// the first fetch. Counts until the last reference to the object is gone; without effect on one that has none.
-    pub fn set_mounted(&self, namespace: &str, name: &str) {
-        self.cache.set_mounted(namespace, name);
+        Self::with_rules(fetch, reflectors, clock, rules, watch)
     }
 }

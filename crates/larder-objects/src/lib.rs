@@ -35,7 +35,7 @@
 //! | --- | --- |
 //! | the TTL rule: the node's annotation, the default, until when an object is fresh | `ttl`; `freshness` for what an answer says of it |
 //! | what may replace what is held | `order` |
-//! | when a strategy fetches or watches | `ttl_store` (`ttl_store/known` decides), `direct_store`; `object_cache` for both stores that watch (`object_cache/item` decides) |
+//! | when a strategy fetches or watches | `ttl_store` (`ttl_store/known` decides), `direct_store`; `reflector_store` for both stores that watch (`reflector_store/item` decides) |
 //! | what is served in an outage | `last_known`, around the stores that do not keep it themselves |
 //! | which objects a pod refers to | `references` finds them, `pod_objects` counts them |
 //!
@@ -106,7 +106,6 @@ mod hash_seed;
 mod key;
 mod last_known;
 mod object;
-mod object_cache;
 mod order;
 mod pod_objects;
 mod read;

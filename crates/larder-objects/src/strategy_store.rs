@@ -6,6 +6,7 @@ use crate::{
 };
 use larder_clock::Clock;
 use std::fmt;
+use std::sync::Arc;
 
 /// What a [`StrategyStore`] does beyond its strategy. A strategy uses what it needs; by default, each is exact.
 ///
@@ -105,9 +106,9 @@ where
     /// [`Strategy::Ttl`].
     Ttl(LastKnown<TtlStore<F, C, T>, C>),
     /// [`Strategy::Watch`].
-    Watch(WatchStore<F, R, C>),
+    Watch(Arc<WatchStore<F, R, C>>),
     /// [`Strategy::Auto`].
-    Auto(AutoStore<F, R, C, T>),
+    Auto(Arc<AutoStore<F, R, C, T>>),
 }
 
 /// Calls the store of the strategy that was chosen.

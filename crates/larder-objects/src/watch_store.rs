@@ -41,9 +41,10 @@
 //! - A held immutable object is looked at again when a new pod refers to it.
 //! - Taking back a reference that a pod does not have changes nothing.
 
-use crate::object_cache::{ObjectCache, Rules};
+use crate::reflector_store::Rules;
 use crate::{Fetch, HashSeed, ObjectTtl, ReflectorStore, Reflectors};
 use larder_clock::Clock;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a [`WatchStore`] does beyond watching.
@@ -240,8 +241,8 @@ where
     C: Clock,
 {
     /// An empty store.
-    pub fn new(fetch: F, reflectors: R, clock: C, options: WatchOptions) -> Self {
-        Self { cache: ObjectCache::new(fetch, reflectors, clock, WatchAll, options) }
+    pub fn new(fetch: F, reflectors: R, clock: C, options: WatchOptions) -> Arc<Self> {
+        Self::with_rules(fetch, reflectors, clock, WatchAll, options)
     }
 
     /// The number of reflectors that run.

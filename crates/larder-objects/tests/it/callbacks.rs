@@ -226,14 +226,14 @@ impl Tended for TtlStore<Source, VirtualClock, DefaultTtl> {
     }
 }
 
-impl Tended for WatchStore<Source, Source, VirtualClock> {
+impl Tended for Arc<WatchStore<Source, Source, VirtualClock>> {
     fn tend(&self, name: &str) {
         self.stop_idle();
         drop(self.held("a", name));
     }
 }
 
-impl Tended for AutoStore<Source, Source, VirtualClock, DefaultTtl> {
+impl Tended for Arc<AutoStore<Source, Source, VirtualClock, DefaultTtl>> {
     fn tend(&self, name: &str) {
         self.stop_idle();
         self.set_mounted("a", name);

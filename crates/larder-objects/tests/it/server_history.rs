@@ -602,7 +602,7 @@ proptest! {
     #[test]
     fn the_watch_store_answers_with_what_was_true_since_the_reference(ops in prop::collection::vec(op(), 1..120)) {
         let controls =
-            Controls { stop_idle: Watching::stop_idle, mounted: |_, _| {}, stats: Watching::stats };
+            Controls { stop_idle: |store: &Watching| store.stop_idle(), mounted: |_, _| {}, stats: |store| store.stats() };
         Run::new(World::watching(), None, controls).run(&ops)?;
     }
 
@@ -614,9 +614,9 @@ proptest! {
         let ttl = if short { Duration::from_secs(3) } else { TTL };
         let bound = ttl.max(Duration::from_secs(10));
         let controls = Controls {
-            stop_idle: Adapting::stop_idle,
+            stop_idle: |store: &Adapting| store.stop_idle(),
             mounted: |store: &Adapting, name| store.set_mounted("ns", name),
-            stats: Adapting::stats,
+            stats: |store| store.stats(),
         };
         Run::new(World::adapting(ttl), Some(bound), controls).run(&ops)?;
     }

@@ -343,8 +343,8 @@ impl Reflectors for Source {
     }
 }
 
-pub(crate) type Watching = WatchStore<Source, Source, VirtualClock>;
-pub(crate) type Adapting = AutoStore<Source, Source, VirtualClock, DefaultTtl>;
+pub(crate) type Watching = Arc<WatchStore<Source, Source, VirtualClock>>;
+pub(crate) type Adapting = Arc<AutoStore<Source, Source, VirtualClock, DefaultTtl>>;
 
 pub(crate) type Chosen = StrategyStore<Source, Source, VirtualClock, DefaultTtl>;
 

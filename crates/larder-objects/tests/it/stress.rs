@@ -181,11 +181,11 @@ impl Stressed for TtlStore<Source, VirtualClock, DefaultTtl> {
     const WATCHES: bool = false;
 }
 
-impl Stressed for WatchStore<Source, Source, VirtualClock> {
+impl Stressed for Arc<WatchStore<Source, Source, VirtualClock>> {
     const WATCHES: bool = true;
 }
 
-impl Stressed for AutoStore<Source, Source, VirtualClock, DefaultTtl> {
+impl Stressed for Arc<AutoStore<Source, Source, VirtualClock, DefaultTtl>> {
     const WATCHES: bool = true;
 
     fn referenced(&self, name: &str) {

@@ -2,7 +2,7 @@
 //! into.
 
 use crate::harness::Failure;
-use crate::source::{ObjectSink, Source, Watching, doc};
+use crate::source::{ObjectSink, Source, doc};
 use larder_clock::{Timestamp, VirtualClock};
 use larder_objects::{AutoOptions, AutoStore, DefaultTtl, ReadKind, Store, StoreTtl, WatchOptions, WatchStore};
 use std::pin::Pin;
@@ -65,7 +65,7 @@ fn readers_of_a_watched_object_see_versions_that_only_rise() {
     let store = WatchStore::new(source.clone(), source.clone(), clock.clone(), WatchOptions::default());
     store.add_references("ns", &["name"], "pod").run();
     version(&store);
-    only_rises(&store, &source.sink(), Watching::stop_idle);
+    only_rises(&store, &source.sink(), |store| store.stop_idle());
 
     let store = AutoStore::new(
         source.clone(),
@@ -82,7 +82,7 @@ fn readers_of_a_watched_object_see_versions_that_only_rise() {
     source.sink().replace(Some(doc(1)), ReadKind::Consistent);
     drop(first);
     version(&store);
-    only_rises(&store, &source.sink(), AutoStore::stop_idle);
+    only_rises(&store, &source.sink(), |store| store.stop_idle());
 }
 
 /// A waker that owns another read, as that of a task does.

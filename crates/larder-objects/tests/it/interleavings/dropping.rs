@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-type Larder = AutoStore<Server, Server, VirtualClock, Yields>;
+type Larder = Arc<AutoStore<Server, Server, VirtualClock, Yields>>;
 
 const TTL: Duration = Duration::from_secs(20);
 

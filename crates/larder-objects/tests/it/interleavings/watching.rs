@@ -155,8 +155,8 @@ impl Reflectors for Server {
     }
 }
 
-type Watching = WatchStore<Server, Server, VirtualClock>;
-type Adapting = AutoStore<Server, Server, VirtualClock, DefaultTtl>;
+type Watching = Arc<WatchStore<Server, Server, VirtualClock>>;
+type Adapting = Arc<AutoStore<Server, Server, VirtualClock, DefaultTtl>>;
 type Answer = Result<Read<Thing>, GetError<Failure>>;
 
 const TTL: Duration = Duration::from_secs(20);

@@ -1,7 +1,7 @@
 //! One watch for a whole namespace: when it takes the place of those of its objects, and when it ends.
 
 use super::item::{Link, Watch};
-use super::{After, AfterOf, ObjectCache, Rules, Shard, ShardOf, Start, count};
+use super::{After, AfterOf, ReflectorStore, Rules, Shard, ShardOf, Start, count};
 use crate::{Fetch, ObjectKey, Reflectors, Scope};
 use foldhash::fast::{RandomState, SeedableRandomState};
 use futures_util::FutureExt;
@@ -122,7 +122,7 @@ impl<E, H> Namespace<E, H> {
     }
 }
 
-impl<F, R, C, P> ObjectCache<F, R, C, P>
+impl<F, R, C, P> ReflectorStore<F, R, C, P>
 where
     F: Fetch,
     R: Reflectors<Object = F::Object, Error = F::Error>,

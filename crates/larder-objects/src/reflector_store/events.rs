@@ -3,7 +3,7 @@
 use super::item::{Link, Pulse, Watch, before};
 use super::namespaces::{Namespace, in_namespace};
 use super::observed::{Moment, Stamp};
-use super::{AfterOf, Item, Items, ObjectCache, Rules, Shard, ShardOf, Start, count, link_of};
+use super::{AfterOf, Item, Items, ReflectorStore, Rules, Shard, ShardOf, Start, count, link_of};
 use crate::{
     Fetch, Object, ObjectKey, ReadKind, ReflectorEvent, ReflectorSink, Reflectors, Scope, resource_version_order,
 };
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-impl<F, R, C, P> ObjectCache<F, R, C, P>
+impl<F, R, C, P> ReflectorStore<F, R, C, P>
 where
     F: Fetch,
     R: Reflectors<Object = F::Object, Error = F::Error>,

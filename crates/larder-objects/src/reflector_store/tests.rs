@@ -2,7 +2,7 @@
 
 use super::observed::tests::{Doc, Failure, doc};
 use super::*;
-use crate::{ReadKind, ReflectorSink, fetch_fn};
+use crate::{Object as _, ReadKind, ReflectorSink, fetch_fn};
 use futures_util::FutureExt;
 use larder_clock::VirtualClock;
 use std::sync::Mutex;
@@ -48,7 +48,8 @@ impl Reflectors for Namespaces {
 #[test]
 fn every_object_of_a_namespace_whose_watch_is_healthy_is_read_without_a_lock() {
     let fetch = fetch_fn(|_, _| std::future::pending::<Result<Arc<Doc>, Failure>>());
-    let cache = ObjectCache::new(fetch, Namespaces::default(), VirtualClock::default(), Two, WatchOptions::default());
+    let cache =
+        ReflectorStore::with_rules(fetch, Namespaces::default(), VirtualClock::default(), Two, WatchOptions::default());
     cache.add_references("ns", &["a", "b"], "pod").run();
     cache.consider("ns").expect("to be asked").now_or_never().expect("answered at once");
     let sink = cache.reflectors.0.lock().unwrap()[0].clone();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// An object that is nothing but its version and its UID.
-pub(in crate::object_cache) struct Doc(String, &'static str);
+pub(in crate::reflector_store) struct Doc(String, &'static str);
 
 impl Object for Doc {
     fn resource_version(&self) -> &str {
@@ -20,7 +20,7 @@ impl Object for Doc {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::object_cache) enum Failure {
+pub(in crate::reflector_store) enum Failure {
     #[error("not found")]
     NotFound,
     #[error("unavailable")]
@@ -37,7 +37,7 @@ impl crate::FetchError for Failure {
     }
 }
 
-pub(in crate::object_cache) fn doc(version: u64) -> Arc<Doc> {
+pub(in crate::reflector_store) fn doc(version: u64) -> Arc<Doc> {
     of_uid(version, "u")
 }
 
@@ -49,12 +49,12 @@ fn version(doc: &Arc<Doc>) -> u64 {
     order::version(&**doc)
 }
 
-pub(in crate::object_cache) fn at(nanos: i128) -> Timestamp {
+pub(in crate::reflector_store) fn at(nanos: i128) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
 /// Stamps and times are the same numbers here.
-pub(in crate::object_cache) fn moment(stamp: Stamp) -> Moment {
+pub(in crate::reflector_store) fn moment(stamp: Stamp) -> Moment {
     Moment { stamp, at: at(stamp.into()) }
 }
 

@@ -1,9 +1,8 @@
-//! Reads: at once where what is published is good; else under the lock, once a reflector or a fetch has said something.
+//! Reads of what is not [published](super::published): under the lock, once a reflector or a fetch has said something.
 
 use super::item::{Flight, SharedFetch, Verdict, Watch};
 use super::observed::Settled;
-use super::published::Record;
-use super::{AfterOf, ItemOf, LinkOf, ObjectCache, Rules, Shard, count, link_of};
+use super::{AfterOf, ItemOf, LinkOf, ReflectorStore, Rules, Shard, count, link_of};
 use crate::fetched::Fetched;
 use crate::{
     Fetch, FetchError, Freshness, GetError, Held, Object, ObjectKey, Outcome, Read, ReadKind, Reflectors, Source,
@@ -15,7 +14,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-type Answer<F> = Result<Read<<F as Fetch>::Object>, GetError<<F as Fetch>::Error>>;
+pub(super) type Answer<F> = Result<Read<<F as Fetch>::Object>, GetError<<F as Fetch>::Error>>;
 
 /// What a reader does next.
 enum Step<F: Fetch> {
@@ -32,14 +31,14 @@ where
     C: Clock,
     P: Rules,
 {
-    cache: &'c ObjectCache<F, R, C, P>,
+    cache: &'c ReflectorStore<F, R, C, P>,
     key: ObjectKey,
     ticket: Option<u64>,
     /// What an answer of now would be called.
     outcome: Outcome,
 }
 
-impl<F, R, C, P> ObjectCache<F, R, C, P>
+impl<F, R, C, P> ReflectorStore<F, R, C, P>
 where
     F: Fetch,
     R: Reflectors<Object = F::Object, Error = F::Error>,
@@ -47,7 +46,7 @@ where
     P: Rules,
 {
     /// Reads an object that is not [published](Self::get_published).
-    pub(crate) async fn get(&self, namespace: &str, name: &str) -> Answer<F> {
+    pub(super) async fn get_unpublished(&self, namespace: &str, name: &str) -> Answer<F> {
         let mut waiter =
             Waiter { cache: self, key: ObjectKey::new(namespace, name), ticket: None, outcome: Outcome::Held };
         loop {
@@ -61,24 +60,6 @@ where
                 }
             }
         }
-    }
-
-    /// The answer, if what is published is good: takes no lock.
-    #[inline]
-    pub(crate) fn get_published(&self, namespace: &str, name: &str) -> Option<Answer<F>> {
-        let polling = self.rules.polling();
-        let look = |record: &Record<F::Object>| {
-            // After the record was found: a time from before it would pass for fresh with a TTL of 0.
-            let now = self.clock.now();
-            let freshness = record.freshness(polling, now, self.base)?;
-            record.access(self.base, now);
-            Some((record.object.clone(), freshness))
-        };
-        let (object, freshness) = self.published.pin().read(namespace, name, look).flatten()?;
-        Some(match object {
-            Some(object) => Ok(Read::new(object, freshness)),
-            None => Err(GetError::NotFound { key: ObjectKey::new(namespace, name), freshness }),
-        })
     }
 
     /// Looks at the object under its lock.
