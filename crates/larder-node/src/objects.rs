@@ -418,7 +418,7 @@ where
     C: Clock + Clone,
 {
     Box::pin(async move {
-        let result = objects.get_object(key.namespace(), key.name()).await;
+        let result = objects.store().get(key.namespace(), key.name()).await;
         if !result.as_ref().is_ok_and(|read| read.outcome == Outcome::Held) {
             view.observe(&key, None);
         }
