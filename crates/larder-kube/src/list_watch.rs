@@ -68,7 +68,7 @@ use crate::error::KubeError;
 use crate::forbidden_grace;
 use crate::options::KubeOptions;
 use larder_objects::{ReadKind, resource_version_order};
-use larder_resource::KubeObject;
+use larder_resource::ApiObject;
 use liveness::{Member, QuietWatches};
 use requests::{End, Event, Watch};
 use revision::Revision;
@@ -106,16 +106,7 @@ const FAILURES_IN_PLACE: u8 = 2;
 /// Of one list-watch the methods are called one after another, in the order of what happened, from any thread.
 pub(crate) trait Sink: Clone + Send + Sync + 'static {
     /// What is listed and watched.
-    type Object: Send + Sync + 'static;
-
-    /// An object from its JSON.
-    fn parse(selection: &Selection, json: &[u8]) -> Result<Self::Object, KubeError>;
-
-    /// An object's metadata.
-    fn metadata(object: &Self::Object) -> &KubeObject;
-
-    /// The node that an object is bound to; empty for none.
-    fn node_name(object: &Self::Object) -> &str;
+    type Object: ApiObject;
 
     /// A list is about to be asked for.
     fn listing(&self);
@@ -360,8 +351,8 @@ impl<S: Sink> ListWatch<S> {
     fn take(&mut self, event: Event) -> Result<bool, KubeError> {
         let (object, version) = match &event {
             Event::Set(json) | Event::Deleted(json) => {
-                let object = S::parse(&self.selection, json)?;
-                let version = advanced(&self.at.version, S::metadata(&object).resource_version());
+                let object: S::Object = self.selection.decode(json)?;
+                let version = advanced(&self.at.version, object.object().resource_version());
                 (Some(object), version)
             }
             Event::Bookmark { version, .. } => (None, advanced(&self.at.version, version)),
@@ -373,7 +364,7 @@ impl<S: Sink> ListWatch<S> {
         (self.at.version, self.at.told) = (version, true);
         let is_bookmark = object.is_none();
         match (event, object) {
-            (Event::Set(_) | Event::Deleted(_), Some(object)) if !self.has(&object) => {
+            (Event::Set(_) | Event::Deleted(_), Some(object)) if !self.selection.has(&object) => {
                 self.sink.leave(Arc::new(object));
             }
             (Event::Set(_), Some(object)) => self.sink.set(Arc::new(object)),
@@ -391,10 +382,6 @@ impl<S: Sink> ListWatch<S> {
             Currency::Known | Currency::Settling { .. } | Currency::Unconfirmed { .. } => {}
         }
         Ok(true)
-    }
-
-    fn has(&self, object: &S::Object) -> bool {
-        self.selection.has(S::metadata(object), S::node_name(object))
     }
 
     /// What comes after a watch that ended without an error.

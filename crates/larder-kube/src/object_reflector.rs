@@ -201,18 +201,6 @@ impl Tasks {
 impl Sink for ReflectorSink<KubeObject, KubeError> {
     type Object = KubeObject;
 
-    fn parse(selection: &Selection, json: &[u8]) -> Result<KubeObject, KubeError> {
-        KubeObject::from_json(selection.kind(), json).map_err(|problem| KubeError::decode(selection.target(), problem))
-    }
-
-    fn metadata(object: &KubeObject) -> &KubeObject {
-        object
-    }
-
-    fn node_name(_: &KubeObject) -> &'static str {
-        ""
-    }
-
     fn listing(&self) {
         self.listing();
     }

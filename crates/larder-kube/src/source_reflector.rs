@@ -18,12 +18,12 @@
 //! Cancelling or dropping the run closes the watch. Readers keep the last known objects, marked stale.
 
 use crate::client::KubeClient;
-use crate::error::{KubeError, Target};
+use crate::error::KubeError;
 use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
 use larder_clock::Clock;
 use larder_objects::{FetchError as _, ReadKind, Source};
 use larder_resource::source::{self, SourceObject, SourceReader, SourceWriter};
-use larder_resource::{Kind, KubeObject, Node, Pod};
+use larder_resource::{Kind, Node, Pod};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -128,18 +128,6 @@ impl<T: SourceObject> SourceSink<T> {
 
 impl<T: SourceObject> Sink for SourceSink<T> {
     type Object = T;
-
-    fn parse(_: &Selection, json: &[u8]) -> Result<T, KubeError> {
-        T::decode_json(json).map_err(|problem| KubeError::decode(Target::Any(T::KIND), problem))
-    }
-
-    fn metadata(object: &T) -> &KubeObject {
-        object.object()
-    }
-
-    fn node_name(object: &T) -> &str {
-        object.node_name()
-    }
 
     fn listing(&self) {}
 

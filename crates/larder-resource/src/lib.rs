@@ -55,7 +55,7 @@ mod text;
 pub use error::DecodeError;
 pub use kind::{Kind, ObjectKind, PerKind};
 pub use node::Node;
-pub use object::{KubeObject, json_of, json_of_resource, whole_json};
+pub use object::{ApiObject, KubeObject, json_of, json_of_resource, whole_json};
 pub use pieces::Json;
 pub use pod::{MIRROR_ANNOTATION, Phase, Pod, runtime_uid};
 pub use source::{Change, Changes, Fault, SourceReader, SourceStatus, SourceWriter};

@@ -3,7 +3,7 @@
 use crate::error::DecodeError;
 use crate::json::{Borrowed, Strict};
 use crate::kind::Kind;
-use crate::object::KubeObject;
+use crate::object::{ApiObject, KubeObject};
 use crate::source::{SourceObject, SourceReader};
 use crate::text::Text;
 use larder_objects::{ObjectTtl, Ttl};
@@ -71,10 +71,8 @@ impl AsRef<KubeObject> for Node {
     }
 }
 
-impl SourceObject for Node {
-    const KIND: Kind = Kind::Node;
-
-    fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {
+impl ApiObject for Node {
+    fn decode_json(_: Kind, json: &[u8]) -> Result<Self, DecodeError> {
         Self::from_json(json)
     }
 
@@ -85,6 +83,10 @@ impl SourceObject for Node {
     fn node_name(&self) -> &'static str {
         ""
     }
+}
+
+impl SourceObject for Node {
+    const KIND: Kind = Kind::Node;
 
     fn runtime_uid(&self) -> Option<&str> {
         None

@@ -26,6 +26,23 @@ use std::fmt;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
+/// An object as the API server has it in lists and events: [`KubeObject`], or [`Pod`](crate::Pod) and [`Node`](crate::Node), of
+/// which more is read.
+pub trait ApiObject: Send + Sync + Sized + 'static {
+    /// An object of this kind, from its JSON. A type that has one kind has it whatever `kind` says.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are not the JSON of one.
+    fn decode_json(kind: Kind, json: &[u8]) -> Result<Self, DecodeError>;
+
+    /// The object's JSON and metadata.
+    fn object(&self) -> &KubeObject;
+
+    /// The node that it is bound to; empty where it is bound to none.
+    fn node_name(&self) -> &str;
+}
+
 /// One object, with its JSON as the source gave it.
 ///
 /// ```
@@ -53,6 +70,20 @@ pub struct KubeObject {
     entries: u32,
     kind: Kind,
     immutable: bool,
+}
+
+impl ApiObject for KubeObject {
+    fn decode_json(kind: Kind, json: &[u8]) -> Result<Self, DecodeError> {
+        Self::from_json(kind, json)
+    }
+
+    fn object(&self) -> &KubeObject {
+        self
+    }
+
+    fn node_name(&self) -> &'static str {
+        ""
+    }
 }
 
 impl KubeObject {

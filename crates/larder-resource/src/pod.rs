@@ -3,7 +3,7 @@
 use crate::error::DecodeError;
 use crate::json::{Borrowed, Strict};
 use crate::kind::Kind;
-use crate::object::KubeObject;
+use crate::object::{ApiObject, KubeObject};
 use crate::source::SourceObject;
 use crate::text::Text;
 use serde::Deserialize;
@@ -172,10 +172,8 @@ impl AsRef<KubeObject> for Pod {
     }
 }
 
-impl SourceObject for Pod {
-    const KIND: Kind = Kind::Pod;
-
-    fn decode_json(json: &[u8]) -> Result<Self, DecodeError> {
+impl ApiObject for Pod {
+    fn decode_json(_: Kind, json: &[u8]) -> Result<Self, DecodeError> {
         Self::from_json(json)
     }
 
@@ -186,6 +184,10 @@ impl SourceObject for Pod {
     fn node_name(&self) -> &str {
         self.node_name()
     }
+}
+
+impl SourceObject for Pod {
+    const KIND: Kind = Kind::Pod;
 
     fn runtime_uid(&self) -> Option<&str> {
         Some(self.runtime_uid())

@@ -24,10 +24,9 @@
 //! One lock guards map and status. It is held for a lookup or a change, never over an `.await`; a change is sent to the
 //! followers under it, so that a follower that begins sees the map and exactly the changes after it.
 
-use crate::error::DecodeError;
 use crate::journal::{Journal, Order, Resource};
 use crate::kind::Kind;
-use crate::object::KubeObject;
+use crate::object::{ApiObject, KubeObject};
 use larder_clock::{Clock, Timestamp};
 use larder_objects::{Freshness, NodeTtl, ObjectKey, ObjectTtl, Source, Ttl};
 use parking_lot::RwLock;
@@ -47,22 +46,9 @@ pub use writer::SourceWriter;
 pub const CHANGES: usize = 256;
 
 /// What a source can hold: [`Pod`](crate::Pod) and [`Node`](crate::Node).
-pub trait SourceObject: AsRef<KubeObject> + Send + Sync + Sized + 'static {
+pub trait SourceObject: ApiObject + AsRef<KubeObject> {
     /// The kind that these are.
     const KIND: Kind;
-
-    /// One of these, from its JSON.
-    ///
-    /// # Errors
-    ///
-    /// The bytes are not the JSON of one.
-    fn decode_json(json: &[u8]) -> Result<Self, DecodeError>;
-
-    /// The object's JSON and metadata.
-    fn object(&self) -> &KubeObject;
-
-    /// The node that it is bound to; empty where it is bound to none.
-    fn node_name(&self) -> &str;
 
     /// The UID that the container runtime knows it by, for pods.
     fn runtime_uid(&self) -> Option<&str>;

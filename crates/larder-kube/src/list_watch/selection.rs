@@ -4,7 +4,7 @@ use super::requests::{Scope, encode};
 use crate::client::segment;
 use crate::error::{KubeError, Target};
 use larder_objects::ObjectKey;
-use larder_resource::{Kind, KubeObject, ObjectKind};
+use larder_resource::{ApiObject, Kind, ObjectKind};
 use std::sync::Arc;
 
 /// An object that most namespaces have as a `ConfigMap`; a list of this name has at most one object, and need not have any.
@@ -118,14 +118,25 @@ impl Selection {
         }
     }
 
-    /// Whether an object is one of these; a server that passes over selectors shall not confuse anyone. `node_name` is the
-    /// node that the object is bound to; empty for none.
-    pub(crate) fn has(&self, object: &KubeObject, node_name: &str) -> bool {
+    /// An object of these from its JSON.
+    pub(crate) fn decode<T: ApiObject>(&self, json: &[u8]) -> Result<T, KubeError> {
+        T::decode_json(self.kind(), json).map_err(|problem| {
+            let target = match self {
+                Self::Object(..) | Self::Namespace(..) => self.target(),
+                Self::PodsOf(_) | Self::Node(_) => Target::Any(self.kind()),
+            };
+            KubeError::decode(target, problem)
+        })
+    }
+
+    /// Whether an object is one of these; a server that passes over selectors shall not confuse anyone.
+    pub(crate) fn has(&self, object: &impl ApiObject) -> bool {
+        let of = object.object();
         match self {
-            Self::Object(_, key) => object.name() == key.name() && object.namespace() == key.namespace(),
-            Self::Namespace(_, namespace) => object.namespace() == &**namespace,
-            Self::PodsOf(node) => node_name == &**node,
-            Self::Node(node) => object.name() == &**node,
+            Self::Object(_, key) => of.name() == key.name() && of.namespace() == key.namespace(),
+            Self::Namespace(_, namespace) => of.namespace() == &**namespace,
+            Self::PodsOf(node) => object.node_name() == &**node,
+            Self::Node(node) => of.name() == &**node,
         }
     }
 }

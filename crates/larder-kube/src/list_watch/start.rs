@@ -20,7 +20,7 @@ use super::requests::{Begin, End, Event, Item, ListFrom, Scope, Watch, list};
 use super::{Currency, ListWatch, Listing, Sink, State, advanced};
 use crate::error::KubeError;
 use larder_objects::{ReadKind, resource_version_order};
-use larder_resource::KubeObject;
+use larder_resource::ApiObject;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -115,7 +115,7 @@ impl<S: Sink> ListWatch<S> {
             match event {
                 Ok(Ok(Event::Set(json))) => self.collect(&mut objects, &json)?,
                 Ok(Ok(Event::Deleted(json))) => {
-                    drop(objects.remove(&key(S::metadata(&S::parse(&self.selection, &json)?))));
+                    drop(objects.remove(&key(&self.selection.decode::<S::Object>(&json)?)));
                 }
                 Ok(Ok(Event::Bookmark { version, ends_list: true })) if !version.is_empty() => break version,
                 Ok(Ok(Event::Bookmark { .. })) => {}
@@ -258,9 +258,9 @@ impl<S: Sink> ListWatch<S> {
     }
 
     fn collect(&self, objects: &mut Listing<S::Object>, json: &[u8]) -> Result<(), KubeError> {
-        let object = S::parse(&self.selection, json)?;
-        if self.has(&object) {
-            objects.insert(key(S::metadata(&object)), Arc::new(object));
+        let object: S::Object = self.selection.decode(json)?;
+        if self.selection.has(&object) {
+            objects.insert(key(&object), Arc::new(object));
         }
         Ok(())
     }
@@ -284,6 +284,7 @@ impl<S: Sink> ListWatch<S> {
     }
 }
 
-fn key(object: &KubeObject) -> (String, String) {
+fn key(object: &impl ApiObject) -> (String, String) {
+    let object = object.object();
     (object.namespace().to_owned(), object.name().to_owned())
 }
