@@ -366,6 +366,14 @@ impl<M: MachineClocks> Node<M> {
 
     /// The journal of a kind, from which lists and watches of the Kubernetes API are answered. It begins with the first call.
     ///
+    /// The journal of Secrets or ConfigMaps begins above the version of the list of the node's pods. So no version of an earlier
+    /// run of larder is one of its positions.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Unknown`] until the pods, or the node, are known: a journal that began earlier would not know from which
+    /// version on it is whole.
+    ///
     /// ```
     /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
     /// # use larder_resource::Kind;
@@ -375,22 +383,28 @@ impl<M: MachineClocks> Node<M> {
     /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
     /// # config.runtime = RuntimeEndpoint::None;
     /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
-    /// let (snapshot, _follower) = node.journal(Kind::ConfigMap).follow();
+    /// # node.settled().await;
+    /// let (snapshot, _follower) = node.journal(Kind::ConfigMap).unwrap().follow();
     /// assert!(snapshot.objects.is_empty());
     /// # node.stop().await;
     /// # });
     /// ```
-    pub fn journal(&self, kind: Kind) -> Journal {
+    pub fn journal(&self, kind: Kind) -> Result<Journal, ReadError> {
+        let what = || kind.resource().to_owned();
+        match kind {
+            Kind::Node => Self::synced(&self.api_object, what)?,
+            Kind::Pod | Kind::Secret | Kind::ConfigMap => Self::synced(&self.pods, what)?,
+        };
         // Objects of manifests have no versions, so their journal needs numbers that no earlier run of larder gave.
         let is_of_manifests = matches!(self.origin, Origin::Manifests { .. });
         let micros = || self.wall_time(self.now()).and_then(|now| u64::try_from(now.as_microsecond()).ok());
-        let base = if is_of_manifests { micros().unwrap_or_default() } else { 0 };
-        match kind {
+        let base = if is_of_manifests { micros().unwrap_or_default() } else { self.pods.version() };
+        Ok(match kind {
             Kind::Pod => self.pods.journal(base),
             Kind::Node => self.api_object.journal(base),
             Kind::Secret => self.caches.of(ObjectKind::Secret).journal(base),
             Kind::ConfigMap => self.caches.of(ObjectKind::ConfigMap).journal(base),
-        }
+        })
     }
 
     /// A document of the API server, which is fetched when it is first asked for and every ten minutes then.

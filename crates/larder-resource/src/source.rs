@@ -144,6 +144,7 @@ struct Shared<T> {
 /// let pod = Pod::from_json(br#"{"metadata":{"namespace":"web","name":"p","uid":"u1"}}"#)?;
 /// writer.replace([Arc::new(pod)], "7");
 /// assert!(reader.status().synced);
+/// assert_eq!(reader.version(), 7);
 /// assert_eq!(reader.get("web", "p").unwrap().runtime_uid(), "u1");
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
@@ -223,6 +224,12 @@ impl<T: SourceObject> SourceReader<T> {
     /// while the source has not [synced](SourceStatus::synced).
     pub fn changes(&self) -> Changes<T> {
         Changes::new(Arc::clone(&self.shared))
+    }
+
+    /// The version that the source has reached: that of its last list, change or bookmark. 0 before, and for a source without
+    /// versions.
+    pub fn version(&self) -> u64 {
+        self.shared.state.read().version
     }
 
     /// The [journal](crate::journal) of the source, which the first call begins. Its versions are those of the API server. The

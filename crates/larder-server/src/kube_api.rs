@@ -167,7 +167,7 @@ async fn list_or_watch(
     let options = ListOptions::parse(params, kind, namespace)?;
     let representation = Representation::of(headers, params)?;
     // First the journal, then all objects: what is read meanwhile is in the journal.
-    let journal = app.node.journal(kind);
+    let journal = app.node.journal(kind)?;
     let known = known(app, kind, &options.wanted, params).await?;
     let mut response = if options.is_watch {
         let watch = match watch::begin(app, &journal, &options, representation) {

@@ -124,7 +124,7 @@ async fn a_watch_goes_on_where_a_list_ended_and_each_version_comes_once() {
         let shop = Shop::start(strategy).await;
         let list = listed(&shop.daemon, 1).await;
         let from = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        let path = format!("{SECRETS}?watch=1&allowWatchBookmarks=true&resourceVersion={from}");
+        let path = format!("{SECRETS}?watch=1&resourceVersion={from}");
         let (mut first, mut second) = (Watch::open(&shop.daemon, &path).await, Watch::open(&shop.daemon, &path).await);
         let mut seen = Vec::new();
         for n in 0..10 {
@@ -212,8 +212,7 @@ async fn a_version_of_another_run_is_never_taken_for_one_of_this_run() {
     let kubeconfig = shop.outside.path().join("kubeconfig").display().to_string();
     let arguments = ["--kubeconfig", &kubeconfig, "--runtime-endpoint", "none"];
     let second = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
-    second.ready().await;
-    // The same objects, but what happened in between is not known.
+    // The same objects, but what happened in between is not known. Lists are asked for from the start, before anything is known.
     listed(&second, 1).await;
     let version = shop.version("db").await;
     let resumed = second.get(&format!("{SECRETS}?watch=1&resourceVersion={version}")).await;
