@@ -252,7 +252,7 @@ impl Journal {
 
     /// Begins at a version, with the objects that are in the journal: a resume from before is refused.
     ///
-    /// In a journal of [`Order::AsSeen`], the version is above all that were given before.
+    /// A journal of [`Order::AsSeen`] begins above the versions of its objects. To be called before anybody follows it.
     pub fn begin(&self, version: u64) {
         self.change(|log| log.begin(version));
     }

@@ -103,7 +103,11 @@ impl Log {
         }
         self.version = match self.order {
             Order::OfServer => version,
-            Order::AsSeen => self.version.max(version).saturating_add(1),
+            Order::AsSeen => {
+                // A version that an object has may be a position of an earlier run.
+                let newest = self.objects.values().map(|held| version_of(&*held.object)).max().unwrap_or(0);
+                if version > newest { version } else { newest.saturating_add(1) }
+            }
         };
         self.oldest = self.version;
     }
