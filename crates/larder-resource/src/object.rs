@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //!
-//! - *Faithful*: [`KubeObject::json`] is what the source sent, byte by byte, so fields that larder does not know survive.
+//! - *Faithful*: [`KubeObject::json`] is what the source sent, byte by byte but for a newline behind it, so fields that larder does not know survive.
 //!   The one addition: items of a list carry no `kind` and `apiVersion`, so these are put in front.
 //! - *Lean*: metadata is not copied out of the JSON; an object costs its JSON and about 100 bytes. JSON that would leave much of
 //!   its block of memory unused is held in two blocks (`pieces`).
@@ -95,6 +95,8 @@ impl KubeObject {
     ///
     /// The bytes are not the JSON of one object of this kind in version `v1`, or have no name.
     pub fn from_json(kind: Kind, given: &[u8]) -> Result<Self, DecodeError> {
+        // The API server ends an object that it sends alone with a newline. In an event of a watch, the object stands in a line.
+        let given = given.trim_ascii_end();
         let Strict(head): Strict<Head<'_>> = serde_json::from_slice(given)?;
         for (field, has, wants) in [("kind", &head.kind, kind.as_str()), ("apiVersion", &head.api_version, "v1")] {
             if !has.0.is_empty() && has.0 != wants {

@@ -192,3 +192,13 @@ fn debug_never_shows_data() {
     let text = format!("{object:?} {object:#?}");
     assert!(text.contains("tls") && !text.contains("c2VjcmV0"), "{text}");
 }
+
+#[test]
+fn a_newline_behind_an_object_is_not_of_the_object() {
+    let object = KubeObject::from_json(
+        Kind::ConfigMap,
+        b"{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}\n",
+    )
+    .unwrap();
+    assert_eq!(object.json().to_vec(), br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#);
+}

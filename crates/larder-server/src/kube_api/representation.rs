@@ -130,6 +130,11 @@ impl Representation {
         }
     }
 
+    /// Whether it has whole objects, with the values of Secrets.
+    pub(crate) const fn has_data(self) -> bool {
+        matches!(self, Self::Object | Self::Table(IncludeObject::Object))
+    }
+
     /// Where all watches share the encoding of an event; `None` for the bytes of the object, which are shared anyway.
     pub(crate) const fn shared_encoding(self) -> Option<usize> {
         match self {

@@ -202,15 +202,16 @@ impl Watch {
         let json = json_of_resource(Arc::clone(object));
         let with_columns = std::mem::take(&mut self.is_first);
         let parts = || self.representation.parts(&self.app, self.kind, &json, with_columns);
+        let has_values = self.kind == Kind::Secret;
         let parts = match (self.representation.shared_encoding(), entry) {
-            (Some(which), Some(entry)) if !with_columns => {
+            (Some(which), Some(entry)) if !with_columns && !(has_values && self.representation.has_data()) => {
                 // An object without an encoding is rare, and then each watch tries.
                 entry.try_encoding(which, || parts().map(|parts| parts.concat().into())).map(|shared| vec![shared])
             }
             _ => parts(),
         };
         match parts {
-            Ok(parts) => self.out.event(event.as_str(), parts),
+            Ok(parts) => self.out.event(event.as_str(), parts, !has_values),
             Err(error) => {
                 let name = (**object).as_ref().key();
                 self.out.error(&ApiError::Unwritable(format!("{} \"{name}\": {error}", self.kind.singular())));
@@ -239,12 +240,12 @@ impl Watch {
         let with_columns = std::mem::take(&mut self.is_first);
         // A bookmark of larder's own has each of its representations.
         if let Ok(parts) = self.representation.bookmark(self.kind, &json.into(), with_columns) {
-            self.out.event("BOOKMARK", parts);
+            self.out.event("BOOKMARK", parts, true);
         }
     }
 }
 
-/// The bytes of events. Large objects are not copied.
+/// The bytes of events. Large objects and Secrets are not copied: the bytes of a Secret are overwritten when the last user drops them.
 #[derive(Default)]
 struct Chunks {
     ready: VecDeque<Bytes>,
@@ -252,15 +253,12 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn event(&mut self, event: &str, parts: Vec<Bytes>) {
+    fn event(&mut self, event: &str, parts: Vec<Bytes>, may_copy: bool) {
         self.open.extend_from_slice(br#"{"type":""#);
         self.open.extend_from_slice(event.as_bytes());
         self.open.extend_from_slice(br#"","object":"#);
         for part in parts {
-            // The API server ends an object that larder reads alone with a newline, but an event is one line: kube's watcher
-            // drops one that is two.
-            let part = part.slice(..part.trim_ascii_end().len());
-            if part.len() > COPIED {
+            if part.len() > COPIED || !may_copy {
                 self.flush();
                 self.ready.push_back(part);
             } else {
@@ -298,16 +296,24 @@ impl Chunks {
 mod tests {
     use super::*;
 
+    /// What is sent, and how many pieces of it are the given ones.
+    fn sent(parts: &[Bytes], may_copy: bool) -> (String, usize) {
+        let mut out = Chunks::default();
+        out.event("ADDED", parts.to_vec(), may_copy);
+        out.flush();
+        let sent: Vec<Bytes> = std::iter::from_fn(|| out.next()).collect();
+        let shared = parts.iter().filter(|part| sent.iter().any(|chunk| chunk.as_ptr() == part.as_ptr())).count();
+        (String::from_utf8(sent.concat()).unwrap(), shared)
+    }
+
     #[test]
-    fn an_event_is_one_line_though_its_object_ends_with_a_newline() {
-        let long = format!("{{\"data\":\"{}\"}}\n", "x".repeat(COPIED));
-        for object in ["{\"kind\":\"Secret\"}\n", &long] {
-            let mut out = Chunks::default();
-            out.event("ADDED", vec![Bytes::copy_from_slice(object.as_bytes()), Bytes::new()]);
-            out.flush();
-            let sent: Vec<u8> = std::iter::from_fn(|| out.next()).flatten().collect();
-            let event = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object.trim_end());
-            assert!(sent == event.as_bytes(), "{}", String::from_utf8_lossy(&sent));
-        }
+    fn the_pieces_of_an_object_are_sent_as_they_are_and_those_of_a_secret_are_not_copied() {
+        let pieces =
+            ["{\"data\":\"ends with a space ", "and goes on\"}"].map(|piece| Bytes::from_static(piece.as_bytes()));
+        let event = "{\"type\":\"ADDED\",\"object\":{\"data\":\"ends with a space and goes on\"}}\n";
+        assert_eq!(sent(&pieces, true), (event.to_owned(), 0));
+        assert_eq!(sent(&pieces, false), (event.to_owned(), 2));
+        let long = Bytes::from(format!("\"{}\"", "x".repeat(COPIED)));
+        assert_eq!(sent(&[long], true).1, 1);
     }
 }
