@@ -230,7 +230,15 @@ async fn known_objects(app: &App, kind: ObjectKind, wanted: &Wanted, params: &Pa
     let mut list = app.node.list_objects(kind, may_want, read_timeout(params)?).await?;
     let warnings = incomplete(kind.resource(), &list.unknown, list.items.len(), params.flag("partial"))?;
     list.items.retain(|answer| wanted.has_object(&answer.object));
-    Ok(Known { freshness: AnswerFreshness::of_all(&list.items), warnings })
+    // That there are none is as fresh as the pods, none of which refers to one.
+    let freshness = match AnswerFreshness::of_all(&list.items) {
+        Some(freshness) => freshness,
+        None => {
+            let pods = app.node.list_pods()?;
+            AnswerFreshness::held(pods.freshness, pods.why)
+        }
+    };
+    Ok(Known { freshness: Some(freshness), warnings })
 }
 
 /// Waits for a version that larder has yet to reach.

@@ -26,6 +26,8 @@ async fn an_object_comes_with_its_age_and_how_it_was_cached() {
         assert!(answer.header("cache-status").starts_with("larder; hit"), "{answer:?}");
         assert!(answer.header("cache-status").ends_with("detail=manifest"), "{answer:?}");
     }
+    let none = daemon.get("/api/v1/configmaps").await;
+    assert!(none.age() < 60 && none.header("cache-status").ends_with("detail=manifest"), "{none:?}");
     let list = daemon.get("/api/v1/namespaces/default/secrets").await.json();
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("SecretList"), &json!("v1")));
     assert_eq!(list["items"][0]["kind"], "Secret");
