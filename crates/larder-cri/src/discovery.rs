@@ -229,7 +229,7 @@ impl Discovery {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct FoundRuntimes {

@@ -59,7 +59,7 @@ pub enum PrivateError {
     NotAFile {
         /// The path.
         path: PathBuf,
-        /// What it is, with an article.
+        /// The kind of file, with its article, such as "a link".
         found: &'static str,
     },
     /// It is larger than a key or certificate can be.

@@ -44,8 +44,8 @@ impl Client {
         if let Some(pod) = of_pod(self.list_one(uid).await?).filter(has_its_sandboxes) {
             return Ok(Some(pod));
         }
-        // A sandbox is of the pod that its metadata names, whether or not it has the label. That there is none is believed
-        // only of the whole list, so that the lists of one and of all never contradict each other.
+        // A sandbox belongs to the pod that its metadata names, with or without the label. Only the whole list shows that a pod
+        // has no sandbox, so that the list of one pod and the list of all pods never contradict each other.
         let listing = self.list_all(&peer).await?;
         Ok(of_pod(self.count_skipped(listing)))
     }

@@ -53,7 +53,7 @@ impl Client {
         Ok(answer.map(|answer| container_status(&version.name, &container.sandbox_id, answer)))
     }
 
-    /// Asks for those of a pod's sandboxes and containers that are not known.
+    /// Asks the runtime for each sandbox and container of a pod that is not known yet.
     async fn inspect(
         &self,
         pod: &RuntimePod,
@@ -138,8 +138,8 @@ fn is_set_up(status: &SandboxStatus) -> bool {
     status.state == SandboxState::Ready && (status.host_network || !status.ips.is_empty())
 }
 
-/// What was listed a moment ago and is not found now has been removed since, which is nothing to fail for. An answer without
-/// a status is.
+/// A sandbox or container that was listed and is not found now was removed meanwhile. That is no failure. An answer without a
+/// status is one.
 fn unless_gone<S>(call: Call<'_>, answer: Result<Option<S>, RuntimeError>) -> Result<Option<S>, RuntimeError> {
     match answer {
         Ok(None) => Err(RuntimeError::BadResponse { call: Arc::new(call.name()), reason: "it has no status".into() }),
@@ -213,7 +213,7 @@ pub(super) fn container_status(runtime: &str, sandbox_id: &str, status: proto::C
         log_path: status.log_path,
         ..ContainerStatus::default()
     };
-    // What a runtime says of the end of a container that has not ended is not to be believed.
+    // Some runtimes give an end of a container that has not ended. It is ignored.
     if state != ContainerState::Created {
         converted.started_at = status.started_at;
     }

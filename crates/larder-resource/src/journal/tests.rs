@@ -1,3 +1,5 @@
+//! The rules of a journal one by one, and a model test of clients that lag, lose their connections and resume.
+
 use super::*;
 use std::collections::BTreeMap;
 
