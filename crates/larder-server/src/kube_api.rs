@@ -231,12 +231,11 @@ async fn known_objects(app: &App, kind: ObjectKind, wanted: &Wanted, params: &Pa
     let warnings = incomplete(kind.resource(), &list.unknown, list.items.len(), params.flag("partial"))?;
     list.items.retain(|answer| wanted.has_object(&answer.object));
     // That there are none is as fresh as the pods, none of which refers to one.
-    let freshness = match AnswerFreshness::of_all(&list.items) {
-        Some(freshness) => freshness,
-        None => {
-            let pods = app.node.list_pods()?;
-            AnswerFreshness::held(pods.freshness, pods.why)
-        }
+    let freshness = if let Some(freshness) = AnswerFreshness::of_all(&list.items) {
+        freshness
+    } else {
+        let pods = app.node.list_pods()?;
+        AnswerFreshness::held(pods.freshness, pods.why)
     };
     Ok(Known { freshness: Some(freshness), warnings })
 }

@@ -203,8 +203,9 @@ impl Watch {
         let with_columns = std::mem::take(&mut self.is_first);
         let parts = || self.representation.parts(&self.app, self.kind, &json, with_columns);
         let has_values = self.kind == Kind::Secret;
+        let is_own = with_columns || has_values && self.representation.has_data();
         let parts = match (self.representation.shared_encoding(), entry) {
-            (Some(which), Some(entry)) if !with_columns && !(has_values && self.representation.has_data()) => {
+            (Some(which), Some(entry)) if !is_own => {
                 // An object without an encoding is rare, and then each watch tries.
                 entry.try_encoding(which, || parts().map(|parts| parts.concat().into())).map(|shared| vec![shared])
             }
