@@ -23,6 +23,7 @@ pub mod poll;
 pub mod process;
 pub mod programs;
 pub mod proxy;
+pub mod python;
 pub mod run_folder;
 pub mod statistics;
 mod testbed;

@@ -144,7 +144,7 @@ impl Program {
 }
 
 /// A folder below `larder/testbed` in the user's cache folder, made now if it is missing.
-fn cache_folder(name: &str) -> Result<PathBuf> {
+pub(crate) fn cache_folder(name: &str) -> Result<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = match absolute("XDG_CACHE_HOME") {
         Some(cache) => cache,
@@ -215,7 +215,8 @@ impl Package {
     pub const BUSYBOX: Self = Self { name: "busybox-static", file: "/usr/share/doc/busybox-static/copyright" };
     /// etcd 3.4, on which an API server refuses streaming lists.
     pub const OLD_ETCD: Self = Self { name: "etcd-server", file: "/usr/bin/etcd" };
-
+    /// Python and what its virtual environments need.
+    pub const PYTHON: Self = Self { name: "python3-venv", file: "/usr/share/doc/python3-venv/copyright" };
     /// Tells a program another time of the day than the machine has.
     pub const FAKETIME: Self = Self { name: "libfaketime", file: "/usr/share/doc/libfaketime/copyright" };
 

@@ -9,6 +9,7 @@ use crate::pods::PodRunner;
 use crate::poll::until;
 use crate::process::{Service, tail};
 use crate::programs::{Package, Program};
+use crate::python::PythonProgram;
 use crate::run_folder::{Port, RunFolder};
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::{Namespace, Node};
@@ -132,6 +133,9 @@ impl Testbed {
         Self::install(Etcd::Current)?;
         for program in Program::ALL {
             println!("{}", program.build()?.display());
+        }
+        for program in PythonProgram::ALL {
+            println!("{}", program.interpreter()?.display());
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! | client-go's informers | with a streaming list; with list and watch |
 //! | controller-runtime's cache | with a streaming list |
 //! | kube's watchers and reflectors | with list and watch; with a streaming list |
+//! | Python's `kubernetes` and its watch | with list and watch, over TLS with the kubeconfig that larder writes |
 //!
 //! `LARDER_SEED` repeats a run. `LARDER_RESTARTS=20` restarts larder and the API server so often each.
 
@@ -24,14 +25,16 @@ use client::{Client, KINDS};
 use history::{Change, How, Key, State, Told, difference, expected, kind_of};
 use kube::runtime::watcher;
 use larder_testbed::programs::Program;
+use larder_testbed::python::PythonProgram;
 use larder_testbed::{Options, Testbed};
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 use recorder::{Exchange, Recorder};
 use reference::Reference;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
+use tokio::process::Command;
 
 /// How many changes are made.
 const CHANGES: usize = 500;
@@ -43,6 +46,8 @@ const LIMIT: Duration = Duration::from_mins(2);
 struct Bench {
     testbed: Testbed,
     folder: PathBuf,
+    /// Where larder listens with TLS, at each start.
+    address: String,
     daemon: Option<Daemon>,
     reference: Reference,
     changes: Changes,
@@ -58,9 +63,10 @@ impl Bench {
         let reference = Reference::start(&testbed).await;
         let changes = Changes::begin(&testbed, cluster, seed).await;
         let folder = testbed.folder().join("larder");
-        let mut bench = Self { testbed, folder, daemon: None, reference, changes, clients: Vec::new() };
+        let address = format!("127.0.0.1:{}", testbed.spare_port());
+        let mut bench = Self { testbed, folder, address, daemon: None, reference, changes, clients: Vec::new() };
         bench.start_larder().await;
-        bench.clients = clients(&bench.folder.join("larder.sock")).await;
+        bench.clients = bench.start_clients().await;
         bench.settle().await;
         bench
     }
@@ -69,7 +75,9 @@ impl Bench {
         let kubeconfig = self.testbed.node_kubeconfig().display().to_string();
         let node = self.testbed.node_name();
         let arguments = ["--kubeconfig", &kubeconfig, "--node-name", node, "--runtime-endpoint", "none"];
-        let daemon = Daemon::spawn_in(&self.folder, &arguments, &[]);
+        let keys = self.folder.join("tls").display().to_string();
+        let listen = ["--listen", &self.address, "--tls-directory", &keys];
+        let daemon = Daemon::spawn_in(&self.folder, &[&arguments[..], &listen].concat(), &[]);
         daemon.wait_until_ready().await;
         self.daemon = Some(daemon);
     }
@@ -106,27 +114,37 @@ impl Bench {
             assert!(held == visible, "{} holds something else:\n{}", client.name, difference(&held, &visible));
         }
     }
-}
 
-/// All clients, in front of larder's socket.
-async fn clients(larder: &Path) -> Vec<Client> {
-    let program = Program::Clients.build().expect("the Go clients");
-    let go = async |name, library: &str, arguments: &[&str], environment: &[(&str, &str)]| {
-        let arguments = |recorder: &Recorder| {
-            let socket = recorder.socket().display().to_string();
-            let fixed = ["-library", library, "-socket", &socket];
-            fixed.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect()
-        };
-        Client::program(name, larder, &program, arguments, environment).await
-    };
-    let protobuf = ["-accept", "application/vnd.kubernetes.protobuf,application/json"];
-    vec![
-        go("informers", "client-go", &[], &[]).await,
-        go("list-informers", "client-go", &protobuf, &[("KUBE_FEATURE_WatchListClient", "false")]).await,
-        go("controller-runtime", "controller-runtime", &[], &[]).await,
-        Client::kube("kube", larder, watcher::Config::default()).await,
-        Client::kube("kube-streaming", larder, watcher::Config::default().streaming_lists()).await,
-    ]
+    /// All clients, in front of larder's socket or its TLS listener.
+    async fn start_clients(&self) -> Vec<Client> {
+        let socket = self.folder.join("larder.sock");
+        let protobuf = ["-accept", "application/vnd.kubernetes.protobuf,application/json"];
+        vec![
+            self.go("informers", "client-go", &[], &[]).await,
+            self.go("list-informers", "client-go", &protobuf, &[("KUBE_FEATURE_WatchListClient", "false")]).await,
+            self.go("controller-runtime", "controller-runtime", &[], &[]).await,
+            Client::kube("kube", &socket, watcher::Config::default()).await,
+            Client::kube("kube-streaming", &socket, watcher::Config::default().streaming_lists()).await,
+            self.python().await,
+        ]
+    }
+
+    async fn go(&self, name: &'static str, library: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Client {
+        let recorder = Recorder::start(&self.folder.join("larder.sock"), name).await;
+        let mut command = Command::new(Program::Clients.build().expect("the Go clients"));
+        command.args(["-library", library, "-socket"]).arg(recorder.socket()).args(arguments);
+        command.env_clear().envs(environment.iter().copied());
+        Client::program(name, &self.folder, command, Some(recorder))
+    }
+
+    async fn python(&self) -> Client {
+        let kubeconfig = self.folder.join("kubeconfig");
+        let daemon = self.daemon.as_ref().expect("a daemon");
+        daemon.larder(&["kubeconfig", "--output", &kubeconfig.display().to_string()]).await.ok();
+        let mut command = Command::new(PythonProgram::Client.interpreter().expect("the Python client"));
+        command.arg(PythonProgram::Client.script()).arg("--kubeconfig").arg(kubeconfig).env_clear();
+        Client::program("python", &self.folder, command, None)
+    }
 }
 
 fn number(variable: &str) -> Option<u64> {
@@ -181,7 +199,7 @@ async fn clients_see_each_state_once_and_in_order() {
             );
         }
         for kind in KINDS {
-            let lists = client.recorder.exchanges().iter().filter(|exchange| exchange.is_list_of(kind)).count();
+            let lists = client.exchanges().iter().filter(|exchange| exchange.is_list_of(kind)).count();
             assert_eq!(lists, 1, "{} lists {kind} once", client.name);
         }
         check_exchanges(client);
@@ -190,7 +208,7 @@ async fn clients_see_each_state_once_and_in_order() {
 
 /// Shows what each client exchanged with larder.
 fn check_exchanges(client: &Client) {
-    let exchanges = client.recorder.exchanges();
+    let exchanges = client.exchanges();
     let is_of_objects = |exchange: &&Exchange| exchange.status == 200 && exchange.path.starts_with("/api/v1/");
     let answered = exchanges.iter().filter(is_of_objects);
     let types: BTreeSet<(&str, &str)> =
@@ -213,7 +231,7 @@ fn check_order(client: &Client, changes: &[Change]) -> usize {
     for change in changes {
         history.entry(&change.key).or_default().push((&change.state, change.is_gone));
     }
-    let exchanges = client.recorder.exchanges();
+    let exchanges = client.exchanges();
     let count_lists = |kind: &str| exchanges.iter().filter(|exchange| exchange.is_list_of(kind)).count();
     // Informers do not say when a list begins. Each of their lists may bring each state once more.
     let announces = client.log.told().iter().any(|told| matches!(told, Told::ListBegins(_)));

@@ -1,7 +1,7 @@
 //! The clients: how each is started, and what it is asked.
 
 use super::history::{How, Log, Objects, State, Told, key};
-use super::recorder::Recorder;
+use super::recorder::{Exchange, Exchanges, Recorder};
 use super::reference::describe;
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -28,11 +28,13 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// The kinds that each client watches.
 pub(super) const KINDS: [&str; 4] = ["Pod", "Node", "Secret", "ConfigMap"];
 
-/// A client that reads from larder through a recorder. Dropping it ends it.
+/// A client that reads from larder. Dropping it ends it.
 pub(super) struct Client {
     pub(super) name: &'static str,
     pub(super) log: Arc<Log>,
-    pub(super) recorder: Recorder,
+    exchanges: Exchanges,
+    /// The way to larder, but for a client that notes its own exchanges.
+    _recorder: Option<Recorder>,
     store: Store,
     _tasks: JoinSet<()>,
 }
@@ -50,6 +52,7 @@ enum Line {
     Held { held: Vec<Printed> },
     List { list: String, kind: String },
     Error { error: String },
+    Exchange { exchange: Exchange },
     Event(PrintedEvent),
 }
 
@@ -76,32 +79,25 @@ impl Printed {
 }
 
 impl Client {
-    /// Starts a program. `arguments` says how it is told where larder is.
-    pub(super) async fn program(
-        name: &'static str,
-        larder: &Path,
-        program: &Path,
-        arguments: impl FnOnce(&Recorder) -> Vec<String>,
-        environment: &[(&str, &str)],
-    ) -> Self {
-        let recorder = Recorder::start(larder, name).await;
-        let log = File::create(larder.with_file_name(format!("{name}.log"))).expect("its log");
-        let mut child = Command::new(program)
-            .args(arguments(&recorder))
-            .env_clear()
-            .envs(environment.iter().copied())
+    /// Starts a program that reaches larder through the recorder, or prints its own exchanges.
+    pub(super) fn program(name: &'static str, folder: &Path, command: Command, recorder: Option<Recorder>) -> Self {
+        let log = File::create(folder.join(format!("{name}.log"))).expect("its log");
+        let mut command = command;
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|error| panic!("start {}: {error}", program.display()));
+            .unwrap_or_else(|error| panic!("start {name}: {error}"));
         let stdin = child.stdin.take().expect("its input");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let (holds, held) = mpsc::channel(1);
         let log = Arc::new(Log::new());
         let mut tasks = JoinSet::new();
         let told = Arc::clone(&log);
+        let exchanges = recorder.as_ref().map(|recorder| recorder.exchanges().clone()).unwrap_or_default();
+        let notes = exchanges.clone();
         tasks.spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 match serde_json::from_str(&line).unwrap_or_else(|error| panic!("{name} printed {line:?}: {error}")) {
@@ -114,6 +110,7 @@ impl Client {
                         told.push(if list == "begins" { Told::ListBegins(kind) } else { Told::ListEnds(kind) });
                     }
                     Line::Error { error } => told.push(Told::Error(error)),
+                    Line::Exchange { exchange } => notes.push(exchange),
                     Line::Event(event) => {
                         let how = match event.r#type.as_str() {
                             "ADDED" => How::Added,
@@ -128,7 +125,7 @@ impl Client {
             }
         });
         let store = Store::Program { stdin: tokio::sync::Mutex::new((stdin, held)), _child: Box::new(child) };
-        Self { name, log, recorder, store, _tasks: tasks }
+        Self { name, log, exchanges, _recorder: recorder, store, _tasks: tasks }
     }
 
     /// kube's watchers and reflectors.
@@ -144,7 +141,13 @@ impl Client {
             reflect::<Secret>("Secret", client.clone(), config.clone(), Arc::clone(&log), &mut tasks),
             reflect::<ConfigMap>("ConfigMap", client, config, Arc::clone(&log), &mut tasks),
         ];
-        Self { name, log, recorder, store: Store::InProcess(stores), _tasks: tasks }
+        let exchanges = recorder.exchanges().clone();
+        Self { name, log, exchanges, _recorder: Some(recorder), store: Store::InProcess(stores), _tasks: tasks }
+    }
+
+    /// What it exchanged with larder so far.
+    pub(super) fn exchanges(&self) -> Vec<Exchange> {
+        self.exchanges.all()
     }
 
     /// What the client's own store holds.

@@ -10,6 +10,7 @@ use hyper::client::conn::http1::handshake;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use serde::Deserialize;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 /// A request and the head of its answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Exchange {
     pub(super) path: String,
     pub(super) query: String,
@@ -46,11 +47,25 @@ impl Exchange {
     }
 }
 
+/// What a client exchanged so far.
+#[derive(Clone, Default)]
+pub(super) struct Exchanges(Arc<Mutex<Vec<Exchange>>>);
+
+impl Exchanges {
+    pub(super) fn push(&self, exchange: Exchange) {
+        self.0.lock().expect("the notes").push(exchange);
+    }
+
+    pub(super) fn all(&self) -> Vec<Exchange> {
+        self.0.lock().expect("the notes").clone()
+    }
+}
+
 /// A running recorder. Dropping it ends it, and every connection through it.
 pub(super) struct Recorder {
     port: u16,
     socket: PathBuf,
-    exchanges: Arc<Mutex<Vec<Exchange>>>,
+    exchanges: Exchanges,
     _tasks: JoinSet<()>,
 }
 
@@ -62,13 +77,13 @@ impl Recorder {
         let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
         let unix = UnixListener::bind(&socket).expect("a socket");
         let port = tcp.local_addr().expect("an address").port();
-        let exchanges = Arc::default();
+        let exchanges = Exchanges::default();
         let mut tasks = JoinSet::new();
-        let (larder, notes) = (larder.to_owned(), Arc::clone(&exchanges));
+        let (larder, notes) = (larder.to_owned(), exchanges.clone());
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
-                let (larder, notes) = (larder.clone(), Arc::clone(&notes));
+                let (larder, notes) = (larder.clone(), notes.clone());
                 tokio::select! {
                     Ok((client, _)) = tcp.accept() => {
                         let _ = client.set_nodelay(true);
@@ -92,22 +107,17 @@ impl Recorder {
         &self.socket
     }
 
-    /// What was exchanged so far.
-    pub(super) fn exchanges(&self) -> Vec<Exchange> {
-        self.exchanges.lock().expect("the notes").clone()
+    pub(super) fn exchanges(&self) -> &Exchanges {
+        &self.exchanges
     }
 }
 
-async fn forward(
-    client: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    larder: PathBuf,
-    notes: Arc<Mutex<Vec<Exchange>>>,
-) {
+async fn forward(client: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, larder: PathBuf, notes: Exchanges) {
     let Ok(server) = UnixStream::connect(larder).await else { return };
     let Ok((sender, connection)) = handshake::<_, Incoming>(TokioIo::new(server)).await else { return };
     let sender = Arc::new(tokio::sync::Mutex::new(sender));
     let service = service_fn(move |request: Request<Incoming>| {
-        let (sender, notes) = (Arc::clone(&sender), Arc::clone(&notes));
+        let (sender, notes) = (Arc::clone(&sender), notes.clone());
         async move {
             let note = Exchange {
                 path: request.uri().path().to_owned(),
@@ -120,7 +130,7 @@ async fn forward(
             sender.ready().await?;
             let answer: Response<Incoming> = sender.send_request(request).await?;
             let (status, content_type) = (answer.status().as_u16(), text(answer.headers(), header::CONTENT_TYPE));
-            notes.lock().expect("the notes").push(Exchange { status, content_type, ..note });
+            notes.push(Exchange { status, content_type, ..note });
             Ok::<_, hyper::Error>(answer)
         }
     });
