@@ -209,13 +209,13 @@ enum Currency {
 /// How far a list-watch has come.
 struct Position {
     /// The last version that was told; empty for none.
-    version: String,
+    version: Box<str>,
     /// Whether that is current.
     currency: Currency,
     /// When the last start began.
     begun: Instant,
     /// How often the server had come back until then.
-    returns: u64,
+    returns: u32,
     /// Whether that start was a list.
     listed: bool,
     /// Whether the watch has brought anything.
@@ -231,8 +231,8 @@ pub(crate) struct ListWatch<S> {
     pub(crate) shared: Arc<Shared<S>>,
     selection: Selection,
     pub(crate) sink: S,
-    /// Set while the sink is current and no watch is open: marks the sink as stale in time.
-    unwatched: Option<Member<S>>,
+    /// Set while the sink is current: confirms it while a watch is open and its connection lives, and marks it as stale in time.
+    member: Option<Member<S>>,
     at: Position,
     /// None until something fails: most list-watches pause never.
     pauses: Option<Box<Pauses>>,
@@ -261,7 +261,7 @@ impl<S: Sink> ListWatch<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>, selection: Selection, sink: S, known: String) -> Result<Self, KubeError> {
         selection.validate()?;
         let at = Position {
-            version: known,
+            version: known.into(),
             currency: Currency::Known,
             begun: Instant::now(),
             returns: 0,
@@ -270,7 +270,7 @@ impl<S: Sink> ListWatch<S> {
             failures_in_place: 0,
             failing: false,
         };
-        Ok(Self { shared, selection, sink, unwatched: None, at, pauses: None })
+        Ok(Self { shared, selection, sink, member: None, at, pauses: None })
     }
 
     /// Runs for ever. `is_open` says whether a watch is open, for whoever spreads the ends of many.
@@ -306,12 +306,11 @@ impl<S: Sink> ListWatch<S> {
     ) -> impl Future<Output = State> + Send + 'a {
         async move {
             is_open.store(true, Ordering::Relaxed);
-            let mut member = None;
             let ended = loop {
                 let patience = match self.at.currency {
                     Currency::Known => {
-                        if let (None, Some(liveness)) = (&member, watch.liveness()) {
-                            member = Some(self.shared.quiet.join(&self.sink, self.selection.target(), liveness));
+                        if let (None, Some(liveness)) = (&self.member, watch.liveness()) {
+                            self.member = Some(self.shared.quiet.join(&self.sink, self.selection.target(), liveness));
                         }
                         self.shared.client.options().idle_timeout
                     }
@@ -335,10 +334,10 @@ impl<S: Sink> ListWatch<S> {
                 }
             };
             // From here on nobody else tells the sink anything, but that too much time passes until another watch is open.
-            drop(member);
+            self.member = None;
             is_open.store(false, Ordering::Relaxed);
             if self.at.currency == Currency::Known {
-                self.unwatched = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
+                self.member = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
             }
             match ended {
                 Ok(end) => self.ended(&end),
@@ -438,9 +437,7 @@ impl<S: Sink> ListWatch<S> {
             Start::Probing(_) if error.is_forbidden() => return self.next(Start::StreamingList),
             Start::Probing(_) => Start::Probing(Instant::now()),
             // Another watch may end while the objects are current. After that, the loop polls.
-            Start::Resuming
-                if error.is_no_room() && self.unwatched.as_ref().is_some_and(|member| !member.is_stale()) =>
-            {
+            Start::Resuming if error.is_no_room() && self.member.as_ref().is_some_and(|member| !member.is_stale()) => {
                 let backoff = &mut self.pauses().backoff;
                 let pause = backoff.pause();
                 return State::BackingOff { pause: backoff.knock(pause), asked: None, next: Start::Resuming };
@@ -490,7 +487,7 @@ impl<S: Sink> ListWatch<S> {
             tracing::warn!(%error, "a list or watch failed; larder serves what it knows and retries");
         }
         let (asked, is_unreached) = (error.retry_after(), error.is_unreached());
-        self.unwatched = None;
+        self.member = None;
         self.sink.failed(Arc::new(error));
         self.reset_backoff();
         let knocks = is_unreached && self.selection.knocks();
@@ -523,12 +520,12 @@ impl<S: Sink> ListWatch<S> {
 }
 
 /// The version after an event, or none if it is older than the one before. A version that is no number says nothing of order.
-fn advanced(before: &str, version: &str) -> Option<String> {
+fn advanced(before: &str, version: &str) -> Option<Box<str>> {
     let (was, is) = (resource_version_order(before), resource_version_order(version));
     if version.is_empty() {
-        return Some(before.to_owned());
+        return Some(before.into());
     }
-    (was == 0 || is == 0 || is >= was).then(|| version.to_owned())
+    (was == 0 || is == 0 || is >= was).then(|| version.into())
 }
 
 /// Whether a watch that failed so can go on where it was. What could not be read may hide a change, and a request that
