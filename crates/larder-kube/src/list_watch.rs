@@ -69,7 +69,7 @@ use crate::forbidden_grace;
 use crate::options::KubeOptions;
 use larder_objects::{ReadKind, resource_version_order};
 use larder_resource::ApiObject;
-use liveness::{Member, QuietWatches};
+use liveness::{CurrentListWatches, Member};
 use requests::{End, Event, Watch};
 use revision::Revision;
 use start::Start;
@@ -149,9 +149,9 @@ pub(crate) struct Shared<S> {
     starts: Semaphore,
     streaming: Streaming,
     revision: Revision,
-    quiet: QuietWatches<S>,
+    current: CurrentListWatches<S>,
     /// Whether the last request failed because the server cannot be reached; for the log alone.
-    away: AtomicBool,
+    unreachable: AtomicBool,
 }
 
 impl<S: Sink> Shared<S> {
@@ -162,15 +162,15 @@ impl<S: Sink> Shared<S> {
             starts: Semaphore::new(starts),
             streaming: Streaming::default(),
             revision: Revision::default(),
-            quiet: QuietWatches::new(options.ping_interval),
-            away: AtomicBool::new(false),
+            current: CurrentListWatches::new(options.ping_interval),
+            unreachable: AtomicBool::new(false),
             client,
         }
     }
 
     /// Confirms quiet watches by their connections, for ever. To be run beside the list-watches.
-    pub(crate) async fn confirm_quiet_watches(&self) -> Infallible {
-        self.quiet.look(&self.client).await
+    pub(crate) async fn confirm_list_watches(&self) -> Infallible {
+        self.current.look(&self.client).await
     }
 }
 
@@ -219,7 +219,7 @@ struct Position {
     /// Whether that start was a list.
     listed: bool,
     /// Whether the watch has brought anything.
-    told: bool,
+    has_events: bool,
     /// How many watches have failed at this version.
     failures_in_place: u8,
     /// Whether the last start failed; for the log alone.
@@ -242,13 +242,13 @@ pub(crate) struct ListWatch<S> {
 struct Pauses {
     backoff: Backoff,
     /// That of a 403 soon after a pod's arrival.
-    doubts: Backoff,
+    forbidden_backoff: Backoff,
 }
 
 impl Pauses {
     fn new(options: &KubeOptions) -> Self {
         let backoff = Backoff::new(options.backoff_initial, options.backoff_max, &options.jitter);
-        Self { backoff, doubts: forbidden_grace::backoff(&options.jitter) }
+        Self { backoff, forbidden_backoff: forbidden_grace::backoff(&options.jitter) }
     }
 }
 
@@ -266,7 +266,7 @@ impl<S: Sink> ListWatch<S> {
             begun: Instant::now(),
             returns: 0,
             listed: false,
-            told: false,
+            has_events: false,
             failures_in_place: 0,
             failing: false,
         };
@@ -310,7 +310,7 @@ impl<S: Sink> ListWatch<S> {
                 let patience = match self.at.currency {
                     Currency::Known => {
                         if let (None, Some(liveness)) = (&self.member, watch.liveness()) {
-                            self.member = Some(self.shared.quiet.join(&self.sink, self.selection.target(), liveness));
+                            self.member = Some(self.shared.current.join(&self.sink, self.selection.target(), liveness));
                         }
                         self.shared.client.options().idle_timeout
                     }
@@ -337,7 +337,7 @@ impl<S: Sink> ListWatch<S> {
             self.member = None;
             is_open.store(false, Ordering::Relaxed);
             if self.at.currency == Currency::Known {
-                self.member = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
+                self.member = Some(self.shared.current.unwatched(&self.sink, self.selection.target()));
             }
             match ended {
                 Ok(end) => self.ended(&end),
@@ -360,7 +360,7 @@ impl<S: Sink> ListWatch<S> {
         if version != self.at.version {
             self.at.failures_in_place = 0;
         }
-        (self.at.version, self.at.told) = (version, true);
+        (self.at.version, self.at.has_events) = (version, true);
         let is_bookmark = object.is_none();
         match (event, object) {
             (Event::Set(_) | Event::Deleted(_), Some(object)) if !self.selection.has(&object) => {
@@ -387,7 +387,7 @@ impl<S: Sink> ListWatch<S> {
     fn ended(&mut self, end: &End) -> State {
         match end {
             End::Closed { early } => {
-                let short = self.at.begun.elapsed() < SHORT && !self.at.told;
+                let short = self.at.begun.elapsed() < SHORT && !self.at.has_events;
                 if short {
                     self.at.failures_in_place = self.at.failures_in_place.saturating_add(1);
                 }
@@ -420,7 +420,7 @@ impl<S: Sink> ListWatch<S> {
     /// What comes after a failure, of the watch or of the state in which it was begun.
     fn failed(&mut self, during: Start, error: KubeError) -> State {
         let counters = Arc::clone(self.shared.client.counters());
-        let is_new_list = self.at.listed && !self.at.told && self.at.begun.elapsed() < SHORT;
+        let is_new_list = self.at.listed && !self.at.has_events && self.at.begun.elapsed() < SHORT;
         if error.is_expired() {
             counters.relisted_expired();
             // Once it is the way of things; a server that does not know its own list's version is to be left alone.
@@ -428,7 +428,7 @@ impl<S: Sink> ListWatch<S> {
         }
         let namespace = self.selection.namespace();
         if error.is_forbidden() && namespace.is_some_and(|namespace| self.shared.client.doubts_forbidden(namespace)) {
-            let pause = self.pauses().doubts.pause();
+            let pause = self.pauses().forbidden_backoff.pause();
             return State::BackingOff { pause, asked: None, next: Start::StreamingList };
         }
         let next = match during {
@@ -476,10 +476,11 @@ impl<S: Sink> ListWatch<S> {
         let shared = &*self.shared;
         shared.client.counters().failed();
         if error.is_unavailable() && error.code().is_none() {
-            shared.streaming.away();
+            shared.streaming.server_lost();
         }
         // One line for all that lose the server, and one for each that it refuses.
-        let known = if error.is_unavailable() { shared.away.swap(true, Ordering::Relaxed) } else { self.at.failing };
+        let known =
+            if error.is_unavailable() { shared.unreachable.swap(true, Ordering::Relaxed) } else { self.at.failing };
         self.at.failing = true;
         if known {
             tracing::debug!(%error, "a list or watch failed again");

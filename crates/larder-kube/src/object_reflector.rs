@@ -152,7 +152,7 @@ impl KubeClient {
             counters: Arc::clone(self.counters()),
         });
         let confirmed = Arc::clone(&shared);
-        let confirm = async move { confirmed.confirm_quiet_watches().await };
+        let confirm = async move { confirmed.confirm_list_watches().await };
         tasks.spawn(tasks.stop.clone().run_until_cancelled_owned(confirm));
         KubeReflectors { owner: Arc::new(Owner { tasks, shared, kind }) }
     }

@@ -60,7 +60,7 @@ impl<S: Sink> ListWatch<S> {
         let shared = Arc::clone(&self.shared);
         let at = &mut self.at;
         (at.begun, at.returns) = (Instant::now(), shared.client.availability().returns());
-        (at.listed, at.told) = (matches!(from, Start::StreamingList | Start::List), false);
+        (at.listed, at.has_events) = (matches!(from, Start::StreamingList | Start::List), false);
         let permit = shared.starts.acquire().await;
         let mut start = from;
         let watch = loop {
@@ -79,7 +79,7 @@ impl<S: Sink> ListWatch<S> {
         };
         drop(permit);
         self.at.failing = false;
-        if shared.away.swap(false, Ordering::Relaxed) {
+        if shared.unreachable.swap(false, Ordering::Relaxed) {
             tracing::info!(server = %shared.client.server(), "the API server answers again");
         }
         self.member = None;
@@ -149,7 +149,7 @@ impl<S: Sink> ListWatch<S> {
         self.shared.client.counters().listed();
         self.tell(objects, version, read);
         if self.at.currency == Currency::Known {
-            self.member = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
+            self.member = Some(self.shared.current.unwatched(&self.sink, self.selection.target()));
         }
         if let Currency::Unconfirmed { until: wants } = self.at.currency {
             let error = KubeError::Behind { target: self.selection.target(), has: self.at.version.to_string(), wants };
