@@ -34,16 +34,12 @@ pub async fn until<T, E: Display>(
     mut condition: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T> {
     let deadline = Instant::now() + limit;
-    let mut last = None;
     loop {
-        match (tokio::time::timeout_at(deadline, condition()).await, &last) {
-            (Ok(Ok(found)), _) => return Ok(found),
-            (Ok(Err(reason)), _) if Instant::now() >= deadline => bail!("{what}: not within {limit:?}: {reason:#}"),
-            (Ok(Err(reason)), _) => last = Some(reason),
-            // The deadline cuts off a look. The look before it says why the condition did not hold.
-            (Err(_), Some(reason)) => bail!("{what}: not within {limit:?}: {reason:#}"),
-            (Err(_), None) => bail!("{what}: not within {limit:?}; the first look did not end by then"),
+        match tokio::time::timeout_at(deadline, condition()).await {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(reason)) if Instant::now() >= deadline => bail!("{what}: not within {limit:?}: {reason:#}"),
+            Ok(Err(_)) => sleep(INTERVAL).await,
+            Err(_) => bail!("{what}: not within {limit:?}; the last look did not end by then"),
         }
-        sleep(INTERVAL).await;
     }
 }

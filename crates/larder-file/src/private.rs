@@ -5,6 +5,7 @@
 //! - *Owner only*: a new file has mode 0600, a new folder 0700. A file or folder that another user owns or may read is refused, and the
 //!   error names the command that fixes it.
 //! - *No links*: a link in the place of a file is neither read nor replaced.
+//! - *Not of somebody else*: a [`TransientFile`] replaces and removes only files of its own.
 //! - *Whole or not at all*: a file is written under another name, synced and renamed. After a crash the file is the old one or the new
 //!   one.
 //!
@@ -66,6 +67,12 @@ pub enum PrivateError {
     #[error("{path} is larger than {LARGEST} bytes: it is not a file of keys", path = path.display())]
     TooLarge {
         /// The path.
+        path: PathBuf,
+    },
+    /// Somebody else wrote the file.
+    #[error("{path} exists, and larder did not write it: remove it, or choose another path", path = path.display())]
+    Foreign {
+        /// The file.
         path: PathBuf,
     },
     /// The path has no file name.
@@ -165,7 +172,7 @@ impl PrivateFolder {
     ///
     /// If something else than a file has the name, or if the system refuses. Then nothing has changed.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
-        write_in(self.folder.as_fd(), OsStr::new(name), &self.path_of(name), bytes)
+        write_in(self.folder.as_fd(), OsStr::new(name), &self.path_of(name), bytes).map(drop)
     }
 }
 
@@ -181,14 +188,106 @@ impl PrivateFolder {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), PrivateError> {
+    let (name, folder) = split(path)?;
+    write_in(folder.as_fd(), name, path, bytes).map(drop)
+}
+
+/// A file that only its owner may read, and that does not outlast this value.
+#[derive(Debug)]
+pub struct TransientFile {
+    folder: OwnedFd,
+    name: OsString,
+    path: PathBuf,
+    /// Device and inode: another file that has taken the name stays.
+    identity: (u64, u64),
+}
+
+impl TransientFile {
+    /// Writes the file, in a folder of any owner. It replaces a file that has the path only if that one begins with `head`, as what is
+    /// written has to: a file of somebody else stays.
+    ///
+    /// # Errors
+    ///
+    /// If something else has the path, or if the system refuses. Then nothing has changed.
+    ///
+    /// ```
+    /// use larder_file::private::TransientFile;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("kubeconfig");
+    /// let file = TransientFile::write(&path, b"# mine\n", b"# mine\nsecret")?;
+    /// assert_eq!(std::fs::read(&path)?, b"# mine\nsecret");
+    /// drop(file);
+    /// assert!(!path.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write(path: &Path, head: &[u8], bytes: &[u8]) -> Result<Self, PrivateError> {
+        let (name, folder) = split(path)?;
+        refuse_foreign(folder.as_fd(), name, path, head)?;
+        let identity = write_in(folder.as_fd(), name, path, bytes)?;
+        Ok(Self { folder, name: name.to_owned(), path: path.to_owned(), identity })
+    }
+
+    /// Removes the file. It is no error if somebody else has removed or replaced it.
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses.
+    pub fn remove(self) -> Result<(), PrivateError> {
+        self.unlink()
+    }
+
+    fn unlink(&self) -> Result<(), PrivateError> {
+        let found = match statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(()),
+            found => found.map_err(io("inspect", &self.path))?,
+        };
+        if identity(&found) != self.identity {
+            return Ok(());
+        }
+        match unlinkat(&self.folder, &self.name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            removed => removed.map_err(io("remove", &self.path)),
+        }
+    }
+}
+
+impl Drop for TransientFile {
+    fn drop(&mut self) {
+        // Who needs to know calls `remove`.
+        let _ = self.unlink();
+    }
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Refuses to replace a file that begins otherwise.
+fn refuse_foreign(folder: BorrowedFd<'_>, name: &OsStr, path: &Path, head: &[u8]) -> Result<(), PrivateError> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match openat(folder, name, flags, Mode::empty()) {
+        // The write refuses a link or a socket, and names it.
+        Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(()),
+        opened => opened.map_err(io("open", path))?,
+    };
+    refuse_other_types(path, &fstat(&file).map_err(io("inspect", path))?)?;
+    let mut found = Vec::with_capacity(head.len());
+    let read = File::from(file).take(u64::try_from(head.len()).unwrap_or(u64::MAX)).read_to_end(&mut found);
+    read.map_err(|source| PrivateError::Io { action: "read", path: path.to_owned(), source })?;
+    if found == head { Ok(()) } else { Err(PrivateError::Foreign { path: path.to_owned() }) }
+}
+
+/// The name in a path, and its folder.
+fn split(path: &Path) -> Result<(&OsStr, OwnedFd), PrivateError> {
     let name = path.file_name().ok_or_else(|| PrivateError::NoName { path: path.to_owned() })?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(io("open folder", folder))?;
-    write_in(opened.as_fd(), name, path, bytes)
+    Ok((name, rustix::fs::open(folder, flags, Mode::empty()).map_err(io("open folder", folder))?))
 }
 
-fn write_in(folder: BorrowedFd<'_>, name: &OsStr, path: &Path, bytes: &[u8]) -> Result<(), PrivateError> {
+/// Returns the identity of the new file.
+fn write_in(folder: BorrowedFd<'_>, name: &OsStr, path: &Path, bytes: &[u8]) -> Result<(u64, u64), PrivateError> {
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => {}
         found => refuse_other_types(path, &found.map_err(io("inspect", path))?)?,
@@ -200,9 +299,10 @@ fn write_in(folder: BorrowedFd<'_>, name: &OsStr, path: &Path, bytes: &[u8]) -> 
     let written = file
         .write_all(bytes)
         .and_then(|()| file.sync_all())
-        .and_then(|()| Ok(renameat(folder, &new, folder, name)?))
-        .and_then(|()| Ok(fsync(folder)?));
-    written.map_err(|source| {
+        .and_then(|()| Ok(fstat(&file)?))
+        .and_then(|stat| renameat(folder, &new, folder, name).and(Ok(stat)).map_err(io::Error::from))
+        .and_then(|stat| fsync(folder).and(Ok(stat)).map_err(io::Error::from));
+    written.map(|stat| identity(&stat)).map_err(|source| {
         // The rename may have been done. Then nothing has this name.
         let _ = unlinkat(folder, &new, AtFlags::empty());
         PrivateError::Io { action: "write", path: path.to_owned(), source }
@@ -310,6 +410,35 @@ mod tests {
             let error = opened.unwrap_err().to_string();
             assert!(error.contains("its mode is 0750") && error.contains("chmod 700"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_transient_file_goes_with_its_value_and_replaces_none_of_somebody_else() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("kubeconfig");
+        let head = b"# mine\n";
+        for foreign in [&b"apiVersion: v1"[..], b"# mi", b""] {
+            fs::write(&path, foreign).unwrap();
+            let error = TransientFile::write(&path, head, b"# mine\n1").unwrap_err();
+            assert!(matches!(error, PrivateError::Foreign { .. }), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), foreign);
+        }
+        symlink("nowhere", root.path().join("link")).unwrap();
+        let error = TransientFile::write(&root.path().join("link"), head, head).unwrap_err().to_string();
+        assert!(error.contains("is a link"), "{error}");
+
+        // The second run takes the place of the first, whose end removes nothing.
+        fs::write(&path, b"# mine\n0").unwrap();
+        let first = TransientFile::write(&path, head, b"# mine\n1").unwrap();
+        let second = TransientFile::write(&path, head, b"# mine\n2").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        first.remove().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"# mine\n2");
+        second.remove().unwrap();
+        assert!(!path.exists());
+        let third = TransientFile::write(&path, head, head).unwrap();
+        fs::remove_file(&path).unwrap();
+        third.remove().unwrap();
     }
 
     #[test]

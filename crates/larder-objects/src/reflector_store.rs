@@ -171,7 +171,13 @@ impl<'m, O, E, H> After<'m, O, E, H> {
     }
 }
 
-impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
+impl<F, R, C, P> ReflectorStore<F, R, C, P>
+where
+    F: Fetch,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
     pub(crate) fn with_rules(fetch: F, reflectors: R, clock: C, rules: P, options: WatchOptions) -> Arc<Self> {
         let seed = options.hash_seed;
         let shard = |_| {
@@ -374,8 +380,12 @@ impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P:
     }
 }
 
-impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> Store
-    for ReflectorStore<F, R, C, P>
+impl<F, R, C, P> Store for ReflectorStore<F, R, C, P>
+where
+    F: Fetch,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
 {
     type Object = F::Object;
     type Error = F::Error;

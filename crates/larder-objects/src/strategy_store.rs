@@ -123,8 +123,12 @@ macro_rules! each {
     };
 }
 
-impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock + Clone, T: Ttl>
-    StrategyStore<F, R, C, T>
+impl<F, R, C, T> StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
+    C: Clock + Clone,
+    T: Ttl,
 {
     /// An empty store. A strategy uses what it needs: `reflectors` where it watches, `ttl` where it polls, `options` as they say.
     pub fn new(
@@ -214,8 +218,12 @@ impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock + C
     }
 }
 
-impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, T: Ttl> Store
-    for StrategyStore<F, R, C, T>
+impl<F, R, C, T> Store for StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
 {
     type Object = F::Object;
     type Error = F::Error;
@@ -249,8 +257,12 @@ impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, T:
     }
 }
 
-impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, T: Ttl> fmt::Debug
-    for StrategyStore<F, R, C, T>
+impl<F, R, C, T> fmt::Debug for StrategyStore<F, R, C, T>
+where
+    F: Fetch,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    T: Ttl,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         each!(self, store => store.fmt(f))

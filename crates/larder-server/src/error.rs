@@ -16,6 +16,8 @@
 //! | the client accepts no representation that larder has | 406 | `NotAcceptable` |
 //! | the caller may not read | 403 | `Forbidden` |
 //! | the client shows no certificate that larder accepts | 401 | `Unauthorized` |
+//! | a request to the proxy has not its token | 401 | `Unauthorized` |
+//! | the proxy gets no answer from the daemon | 503 or 504 | `ServiceUnavailable` with `Retry-After`, `Timeout` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
 //! | a method other than GET and HEAD | 405 | `MethodNotAllowed` |
 //! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
@@ -26,6 +28,7 @@
 
 use crate::cache_status::{CacheStatus, Outcome};
 use crate::caller::Caller;
+use crate::daemon_error::DaemonError;
 use crate::wire;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -84,6 +87,10 @@ pub(crate) enum ApiError {
     Forbidden(Caller),
     #[error("{caller} may not read from larder: {advice}", caller = .0, advice = .0.advice())]
     Unauthorized(Caller),
+    #[error("{0}: use the kubeconfig that `larder proxy` wrote, or send its token (Authorization: Bearer TOKEN)")]
+    Token(&'static str),
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
     #[error("timed out waiting for a newer status: {why}")]
     WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
     #[error("larder is shutting down")]
@@ -124,9 +131,13 @@ impl ApiError {
             Self::Read(ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. }) | Self::Forbidden(_) => {
                 StatusCode::FORBIDDEN
             }
-            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized(_) | Self::Token(_) => StatusCode::UNAUTHORIZED,
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
-            Self::Read(_) | Self::Incomplete { .. } | Self::Ending | Self::TooManyConnections => {
+            Self::Read(_)
+            | Self::Incomplete { .. }
+            | Self::Ending
+            | Self::TooManyConnections
+            | Self::Daemon(DaemonError::Unreachable { .. } | DaemonError::Broken { .. }) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } | Self::BadBody(_) => {
@@ -138,7 +149,9 @@ impl ApiError {
             Self::NotAcceptable { .. } => StatusCode::NOT_ACCEPTABLE,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
-            Self::WaitTimedOut { .. } | Self::TooLargeVersion { .. } => StatusCode::GATEWAY_TIMEOUT,
+            Self::WaitTimedOut { .. } | Self::TooLargeVersion { .. } | Self::Daemon(DaemonError::Late { .. }) => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
             Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -167,9 +180,11 @@ impl ApiError {
             Self::Read(ReadError::Unknown { retry_after, .. }) | Self::Incomplete { retry_after, .. } => {
                 Some(*retry_after)
             }
-            Self::Ending | Self::TooManyConnections | Self::TooManyRequests | Self::TooLargeVersion { .. } => {
-                Some(Duration::from_secs(1))
-            }
+            Self::Ending
+            | Self::TooManyConnections
+            | Self::TooManyRequests
+            | Self::TooLargeVersion { .. }
+            | Self::Daemon(_) => Some(Duration::from_secs(1)),
             _ => None,
         }
     }

@@ -39,7 +39,7 @@
 //!
 //! Objects are JSON: as they are, in a `Table`, or their metadata alone (`PartialObjectMetadata`). Answers of 128 KiB and more are
 //! compressed (gzip) where the client accepts that. The socket speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). The metrics' address
-//! speaks HTTP/1.1 without TLS. The TLS listener speaks HTTP/2 and HTTP/1.1, as the handshake chooses.
+//! speaks HTTP/1.1 without TLS. The TLS listener and the [proxy] speak HTTP/2 and HTTP/1.1, as the handshake chooses.
 //!
 //! # Cancel safety
 //!
@@ -52,9 +52,11 @@ mod body;
 pub mod cache_status;
 mod caller;
 mod connection;
+mod daemon_error;
 mod error;
 mod events;
 mod freshness;
+mod handshake;
 mod health;
 mod kube_api;
 mod limits;
@@ -62,10 +64,12 @@ mod listen;
 mod local_api;
 mod metrics;
 mod params;
+pub mod proxy;
 mod serve;
 mod socket;
 pub mod wire;
 
+pub use daemon_error::DaemonError;
 pub use error::ErrorBody;
 pub use larder_tls::TlsOptions;
 pub use limits::{LimitError, Limits};

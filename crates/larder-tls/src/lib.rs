@@ -9,6 +9,7 @@
 //! - *Kept up to date*: [`ListenerTls::refresh`] renews larder's own serving certificate when a third of its life is left, and reads
 //!   the files of others again. Open connections go on. What cannot be used is a problem in the [state](ListenerTls::state), and the
 //!   certificates before stay in use.
+//! - *In memory, where nothing has to last*: an [`Ephemeral`] certificate reaches no file.
 //! - *Admins only*: [`ListenerTls::identify`] says who a client is, by a certificate of larder's own authority or of `--client-ca`.
 //!
 //! # Limits
@@ -33,6 +34,7 @@
 mod authority;
 mod certificate;
 mod clients;
+mod ephemeral;
 mod error;
 mod listener;
 mod pem;
@@ -41,6 +43,7 @@ mod serving;
 pub use authority::{Authority, Issued};
 pub use certificate::Subject;
 pub use clients::Client;
+pub use ephemeral::Ephemeral;
 pub use error::TlsError;
 pub use listener::{ListenerTls, Refreshed, TlsOptions, TlsState};
 

@@ -234,10 +234,15 @@ pub(crate) fn config(
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let builder =
         builder.map_err(|error| TlsError::Make { of: "the server".to_owned(), problem: error.to_string() })?;
-    let mut config = builder.with_client_cert_verifier(Arc::new(AnyCertificate(provider))).with_cert_resolver(resolver);
+    let builder = builder.with_client_cert_verifier(Arc::new(AnyCertificate(provider)));
+    Ok(with_protocols(builder.with_cert_resolver(resolver)))
+}
+
+/// Speaks HTTP/2 and HTTP/1.1, and keeps no sessions.
+pub(crate) fn with_protocols(mut config: ServerConfig) -> ServerConfig {
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // A session that is resumed would save a client a millisecond, and cost memory for each client.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(config)
+    config
 }

@@ -5,9 +5,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper_util::rt::TokioIo;
-use larder_server::ErrorBody;
+use larder_server::{DaemonError, ErrorBody};
 use serde::de::DeserializeOwned;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -41,19 +40,9 @@ pub(crate) enum Error {
     /// It answered with an error; worded as kubectl words the API server's.
     #[error("Error from server ({}): {}", reason(body), message(body))]
     Server { body: Box<ErrorBody> },
-    /// It cannot be reached.
-    #[error("cannot reach larder at {}: {}", socket.display(), advice(source))]
-    Unreachable { socket: PathBuf, source: std::io::Error },
-    /// It was reached, and the exchange broke off.
-    #[error("the connection to larder at {} broke: {problem}", socket.display())]
-    Broken { socket: PathBuf, problem: String },
-    /// It did not answer in time.
-    #[error(
-        "larder at {} did not answer within {after:?}: look at the daemon's log and the load of the node, and restart the daemon if it \
-         hangs",
-        socket.display()
-    )]
-    Late { socket: PathBuf, after: Duration },
+    /// It has no answer.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
 }
 
 fn reason(body: &ErrorBody) -> &str {
@@ -63,17 +52,6 @@ fn reason(body: &ErrorBody) -> &str {
 /// What the daemon says of its error.
 pub(crate) fn message(body: &ErrorBody) -> &str {
     body.status.message.as_deref().unwrap_or_default()
-}
-
-/// What to do about a socket that cannot be connected to.
-fn advice(error: &std::io::Error) -> String {
-    let hint = "start the daemon with 'larder run', or name its socket with --socket or LARDER_SOCKET";
-    match error.kind() {
-        ErrorKind::NotFound => format!("the socket does not exist: {hint}"),
-        ErrorKind::ConnectionRefused => format!("no process listens on the socket, so the daemon has ended: {hint}"),
-        ErrorKind::PermissionDenied => "this user may not connect to the socket: run the command as root".to_owned(),
-        _ => format!("{error}: {hint}"),
-    }
 }
 
 /// An answer of the daemon.
@@ -191,9 +169,7 @@ impl Client {
         query: &Query,
         mut take: impl FnMut(&[u8]) -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|source| Error::Unreachable { socket: self.socket.clone(), source })?;
+        let stream = self.connect().await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
         let request = Request::get(query.target())
@@ -242,14 +218,17 @@ impl Client {
 
     /// What the daemon answers, if it does in time.
     async fn within<T>(&self, after: Duration, answer: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let late = |_| Error::Late { socket: self.socket.clone(), after };
+        let late = |_| Error::from(DaemonError::Late { socket: self.socket.clone(), after });
         tokio::time::timeout(after, answer).await.map_err(late)?
     }
 
+    async fn connect(&self) -> Result<UnixStream, Error> {
+        let connected = UnixStream::connect(&self.socket).await;
+        connected.map_err(|source| DaemonError::Unreachable { socket: self.socket.clone(), source }.into())
+    }
+
     async fn exchange(&self, query: &Query) -> Result<(StatusCode, Reply), Error> {
-        let stream = UnixStream::connect(&self.socket)
-            .await
-            .map_err(|source| Error::Unreachable { socket: self.socket.clone(), source })?;
+        let stream = self.connect().await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
         let request = Request::get(query.target())
@@ -283,7 +262,7 @@ impl Client {
     }
 
     fn broken(&self, problem: &dyn std::fmt::Display) -> Error {
-        Error::Broken { socket: self.socket.clone(), problem: problem.to_string() }
+        DaemonError::Broken { socket: self.socket.clone(), problem: problem.to_string() }.into()
     }
 }
 
@@ -327,6 +306,6 @@ mod tests {
         let path = dir.path().join("l.sock");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let error = Client::new(&path).get(&Query::new(&["livez"]), Duration::from_secs(1)).await.unwrap_err();
-        assert!(matches!(error, Error::Late { .. }), "{error}");
+        assert!(matches!(error, Error::Daemon(DaemonError::Late { .. })), "{error}");
     }
 }

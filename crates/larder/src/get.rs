@@ -108,7 +108,7 @@ impl Get {
                 self.failed = true;
                 Ok(())
             }
-            other => Err(other.into()),
+            error @ Error::Daemon(_) => Err(error.into()),
         }
     }
 

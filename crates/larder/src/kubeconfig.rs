@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use larder_file::private::{self, PrivateFolder};
 use larder_node::{ListenReport, Report};
-use larder_server::TlsOptions;
+use larder_server::{DaemonError, TlsOptions};
 use larder_tls::{Authority, Issued};
 use serde_json::{Value, json};
 use std::io::Read as _;
@@ -105,7 +105,7 @@ async fn report(args: &Args) -> anyhow::Result<Option<Report>> {
     let client = Connection { socket: args.connection.socket.clone() }.client();
     match client.get(&Query::new(&["larder", "v1", "status"]), TIMEOUT).await {
         Ok(reply) => Ok(Some(reply.json()?)),
-        Err(Error::Unreachable { .. }) if args.server.is_some() => Ok(None),
+        Err(Error::Daemon(DaemonError::Unreachable { .. })) if args.server.is_some() => Ok(None),
         Err(error) => {
             Err(error).context("cannot ask the daemon for its address (--server names it without the daemon)")
         }
@@ -152,6 +152,7 @@ fn authorities_of(path: &Path) -> anyhow::Result<String> {
 /// How a client shows who it is.
 pub(crate) enum User<'a> {
     Certificate(&'a Issued),
+    Token(&'a str),
 }
 
 /// A kubeconfig with one context.
@@ -167,6 +168,7 @@ pub(crate) fn render(
             "client-certificate-data": STANDARD.encode(&issued.certificate),
             "client-key-data": STANDARD.encode(issued.key.as_bytes()),
         }),
+        User::Token(token) => json!({"token": token}),
     };
     let config = json!({
         "apiVersion": "v1",

@@ -11,6 +11,7 @@ mod get;
 mod kinds;
 mod kubeconfig;
 mod output;
+mod proxy;
 mod ps;
 mod replay;
 mod run;
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Status(status::Args),
     /// Write a kubeconfig with which any Kubernetes client reads from the daemon over TLS (larder run --listen)
     Kubeconfig(kubeconfig::Args),
+    /// Serve what this user may read on a loopback port, for clients that cannot dial a Unix socket
+    Proxy(proxy::Args),
     /// Replay a trace on the caches in virtual time
     Replay(replay::Args),
     /// Try larder without a cluster: a simulated API server and container runtime
@@ -97,6 +100,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Events(args) => block_on(events::main(args)),
         Command::Status(args) => block_on(status::main(args)),
         Command::Kubeconfig(args) => block_on(kubeconfig::main(args)),
+        Command::Proxy(args) => block_on(proxy::main(args)),
         Command::Replay(args) => replay::main(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::main(args),

@@ -305,7 +305,7 @@ impl<W: Write> Write for OneLine<W> {
 /// Keeps Secrets in this process: nothing dumps its memory to a disk, and other processes of its user may not read it.
 ///
 /// The limit alone does not do: a kernel that pipes core dumps to a program passes over it.
-fn keep_memory_private() -> anyhow::Result<()> {
+pub(crate) fn keep_memory_private() -> anyhow::Result<()> {
     use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .context("cannot keep other processes from reading this process's memory")?;

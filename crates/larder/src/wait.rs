@@ -7,6 +7,7 @@ use crate::run::duration;
 use jiff::Timestamp;
 use larder_pleg::{ContainerState, ContainerStatus};
 use larder_resource::Kind;
+use larder_server::DaemonError;
 use larder_server::ErrorBody;
 use larder_server::wire::PodStatusAnswer;
 use std::process::ExitCode;
@@ -164,9 +165,9 @@ impl Wait<'_> {
             query = query.with(parameter, format!("{time:.9}"));
         }
         let reply = self.client.get(&query, timeout).await?;
-        reply
-            .json()
-            .map_err(|error| Error::Broken { socket: self.client.socket().to_owned(), problem: format!("{error:#}") })
+        reply.json().map_err(|error| {
+            DaemonError::Broken { socket: self.client.socket().to_owned(), problem: format!("{error:#}") }.into()
+        })
     }
 
     /// Waits as long as the daemon says before asking again, but not beyond the deadline.

@@ -74,7 +74,13 @@ impl<O> Record<O> {
     }
 }
 
-impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
+impl<F, R, C, P> ReflectorStore<F, R, C, P>
+where
+    F: Fetch,
+    R: Reflectors<Object = F::Object, Error = F::Error>,
+    C: Clock,
+    P: Rules,
+{
     /// Publishes what reads may be answered with without a lock, or withdraws it. `link` is the reflector that keeps the
     /// object.
     pub(super) fn publish(

@@ -57,6 +57,13 @@ fn each_error_has_its_status() {
     let foreign = || ApiError::Forbidden(Caller::Process { uid: 7, may_read: false });
     assert!(foreign().to_string().starts_with("user 7 may not read from larder: "), "{}", foreign());
     check(foreign(), 403, "Forbidden", &foreign().to_string());
+    let message = "the request has no token of this proxy: use the kubeconfig that `larder proxy` wrote, or send its token \
+                   (Authorization: Bearer TOKEN)";
+    check(ApiError::Token("the request has no token of this proxy"), 401, "Unauthorized", message);
+    let broken = DaemonError::Broken { socket: "/l.sock".into(), problem: "gone".to_owned() };
+    check(broken, 503, "ServiceUnavailable", "the connection to larder at /l.sock broke: gone");
+    let late = || DaemonError::Late { socket: "/l.sock".into(), after: Duration::from_secs(65) };
+    check(late(), 504, "Timeout", &late().to_string());
     check(ApiError::Ending, 503, "ServiceUnavailable", "larder is shutting down");
     check(ApiError::TooManyRequests, 429, "TooManyRequests", &ApiError::TooManyRequests.to_string());
     check(ApiError::TooManyConnections, 503, "ServiceUnavailable", &ApiError::TooManyConnections.to_string());

@@ -9,30 +9,22 @@
 use super::{Connections, Open, turned_away};
 use crate::caller::Caller;
 use crate::connection::{self, Client, Http2};
+use crate::handshake;
 use crate::listen::{Listen, wall_time};
 use crate::metrics::Listener;
 use crate::{activity::Activity, app};
 use jiff::Timestamp;
 use larder_tls::Client as Identity;
-use rustix::net::sockopt;
 use std::error::Error;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-/// The first byte of a TLS handshake.
-const HANDSHAKE: u8 = 0x16;
-/// The answer to a client that does not speak TLS, as the API server's.
-const PLAIN: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 /// How long a client that is turned away may take for its answer.
 const TURN_AWAY: Duration = Duration::from_secs(1);
-/// The pause before the kernel asks a silent client whether it is there, and between further questions. Go has the same.
-const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// How clients of the TLS listener are served.
 struct Clients {
@@ -100,10 +92,11 @@ impl Connections {
         clients: &Clients,
         activity: Arc<Activity>,
     ) -> Result<(), Failure> {
-        watch_for_silence(&stream, self.limits.stall_timeout)?;
+        handshake::watch_for_silence(&stream, self.limits.stall_timeout)?;
         // Before the handshake: authorities that change during it are those of before.
         let generation = listen.generation();
-        let handshake = tokio::time::timeout(self.limits.handshake_timeout, handshake(listen, stream));
+        let handshake =
+            tokio::time::timeout(self.limits.handshake_timeout, handshake::accept(listen.tls.config(), stream));
         let mut stream = tokio::select! {
             done = handshake => match done {
                 Ok(stream) => stream?,
@@ -153,28 +146,6 @@ async fn expired(after: Option<Duration>) {
         Some(after) => tokio::time::sleep(after).await,
         None => std::future::pending().await,
     }
-}
-
-async fn handshake(listen: &Listen, mut stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-    let mut first = [0];
-    if stream.peek(&mut first).await? == 1 && first != [HANDSHAKE] {
-        // Closing with unread data would reset the connection before the client has the answer.
-        let _ = stream.try_read(&mut [0; 8 << 10]);
-        stream.write_all(PLAIN).await?;
-        stream.shutdown().await?;
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the client does not speak TLS"));
-    }
-    TlsAcceptor::from(listen.tls.config()).accept(stream).await
-}
-
-/// Lets the kernel notice a client whose machine is gone: a watch that is silent writes nothing that would fail.
-fn watch_for_silence(stream: &TcpStream, stall_timeout: Duration) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE)?;
-    let milliseconds = u32::try_from(stall_timeout.as_millis()).unwrap_or(u32::MAX);
-    Ok(sockopt::set_tcp_user_timeout(stream, milliseconds)?)
 }
 
 /// Over HTTP/2 the client finds the connection closed.

@@ -224,7 +224,7 @@ async fn any_client_reads_with_the_kubeconfig_that_larder_writes() {
 }
 
 /// The names of the pods that kube-rs gets.
-async fn pods_of(kubeconfig: &str) -> Vec<String> {
+pub(crate) async fn pods_of(kubeconfig: &str) -> Vec<String> {
     let kubeconfig = kube::config::Kubeconfig::from_yaml(kubeconfig).unwrap();
     let options = kube::config::KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();

@@ -15,6 +15,7 @@
 //! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
 //! | `watches` | lists and watches of the Kubernetes API: resumes, bookmarks, what comes into view and leaves it |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
+//! | `loopback` | `larder proxy`: its token, its kubeconfig, answers that are the daemon's own, its end |
 //! | `proxy` | an API server that only a proxy leads to |
 
 mod clients;
@@ -22,6 +23,7 @@ mod credentials;
 mod events;
 mod harness;
 mod listen;
+mod loopback;
 mod manifests;
 mod metrics;
 mod objects;

@@ -231,8 +231,13 @@ async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_serv
     let line = "get cm settings -w --output-watch-events -o jsonpath={.type}/{.object.metadata.resourceVersion}/{.object.data.n}{\"\\n\"}";
     let (mut at_server, mut of_server) = server.watch(line);
     let (mut at_larder, mut of_larder) = larder.watch(line);
-    let first = (of_server.next_line().await.expect("a line"), of_larder.next_line().await.expect("a line"));
-    assert_eq!(first.0, first.1);
+    // kubectl dials no Unix socket, but reads through `larder proxy`.
+    let (mut proxy, by_proxy) = proxy(&testbed, &daemon, &larder).await;
+    let (mut at_proxy, mut of_proxy) = by_proxy.watch(line);
+    let first = of_server.next_line().await.expect("a line");
+    for of_other in [&mut of_larder, &mut of_proxy] {
+        assert_eq!(of_other.next_line().await.expect("a line"), first);
+    }
     let client = testbed.client().await.expect("client");
     let config_maps: Api<ConfigMap> = Api::namespaced(client, "default");
     for n in 0..20 {
@@ -241,11 +246,11 @@ async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_serv
     }
     config_maps.delete("settings", &kube::api::DeleteParams::default()).await.expect("deleted");
     for n in 0..21 {
-        let lines =
-            async { (of_server.next_line().await.expect("a line"), of_larder.next_line().await.expect("a line")) };
-        let (expected, got) = tokio::time::timeout(LIMIT, lines).await.unwrap_or_else(|_| panic!("no event {n}"));
+        let lines = async { tokio::try_join!(of_server.next_line(), of_larder.next_line(), of_proxy.next_line()) };
+        let lines = tokio::time::timeout(LIMIT, lines).await.unwrap_or_else(|_| panic!("no event {n}"));
+        let (expected, got, got_by_proxy) = lines.expect("lines");
         assert!(expected.is_some());
-        assert_eq!(got, expected, "event {n}");
+        assert_eq!((&got, &got_by_proxy), (&expected, &expected), "event {n}");
     }
     // By the kubeconfig that larder writes, over TLS.
     let kubeconfig = testbed.folder().join("larder.kubeconfig").display().to_string();
@@ -257,4 +262,26 @@ async fn a_watch_of_kubectl_prints_the_same_events_of_larder_and_of_the_api_serv
     assert_eq!(String::from_utf8_lossy(&own.stdout), r#"["larder:admins"]"#, "{own:?}");
     at_server.kill().await.expect("ended");
     at_larder.kill().await.expect("ended");
+    for line in ["get pods -o wide", "get secret database -o yaml", "version", "describe pod web"] {
+        let (of_server, of_proxy) = (server.run(line).await, by_proxy.run(line).await);
+        assert_eq!(comparable(&of_proxy), comparable(&of_server), "kubectl {line}: {of_proxy:?}");
+    }
+    at_proxy.kill().await.expect("ended");
+    proxy.kill().await.expect("ended");
+}
+
+/// `larder proxy` to the daemon, and kubectl with the kubeconfig that it writes.
+async fn proxy(testbed: &Testbed, daemon: &Daemon, larder: &Kubectl) -> (Child, Kubectl) {
+    let kubeconfig = testbed.folder().join("larder-proxy.kubeconfig");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_larder"));
+    command.args(["proxy", "--socket"]).arg(daemon.socket()).arg("--output").arg(&kubeconfig);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn().expect("larder runs");
+    until("the proxy has written its kubeconfig", LIMIT, async || {
+        if kubeconfig.exists() { Ok(()) } else { Err("there is no file") }
+    })
+    .await
+    .expect("the kubeconfig");
+    let whom = vec!["--kubeconfig".to_owned(), kubeconfig.display().to_string()];
+    let (program, folder) = (larder.program.clone(), testbed.folder().join("kubectl-proxy"));
+    (child, Kubectl { program, folder, whom })
 }
