@@ -17,7 +17,7 @@ use larder_node::Node;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The state that all handlers share.
@@ -29,7 +29,7 @@ pub(crate) struct App {
     /// Spreads the ends of watches.
     pub(crate) jitter: Jitter,
     /// The TLS listener, if there is one.
-    pub(crate) listen: OnceLock<Arc<Listen>>,
+    pub(crate) listen: Option<Arc<Listen>>,
     /// Cancelled when the daemon ends, which ends all waits.
     pub(crate) ending: CancellationToken,
 }
@@ -37,12 +37,14 @@ pub(crate) struct App {
 pub(crate) type Shared = State<Arc<App>>;
 
 impl App {
-    pub(crate) fn new(node: Arc<Node>, ending: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(node: Arc<Node>, listen: Option<Arc<Listen>>, ending: CancellationToken) -> Arc<Self> {
         let mut registry = Registry::default();
         node.register_metrics(&mut registry);
         let metrics = ServerMetrics::new(&mut registry);
-        let (jitter, listen) = (Jitter::default(), OnceLock::new());
-        Arc::new(Self { node, registry, metrics, jitter, listen, ending })
+        if let Some(listen) = &listen {
+            listen.register_metrics(&mut registry);
+        }
+        Arc::new(Self { node, registry, metrics, jitter: Jitter::default(), listen, ending })
     }
 }
 

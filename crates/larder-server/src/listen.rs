@@ -15,7 +15,13 @@ use larder_node::{ListenReport, Node, Report};
 use larder_resource::Node as NodeObject;
 use larder_tls::{ListenerTls, Refreshed, TlsOptions};
 use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -137,6 +143,11 @@ impl Listen {
         format!("https://{}", SocketAddr::new(host, self.address.port()))
     }
 
+    /// Registers the metrics of the listener.
+    pub(crate) fn register_metrics(self: &Arc<Self>, registry: &mut Registry) {
+        registry.register_collector(Box::new(Gauges(Arc::clone(self))));
+    }
+
     /// Adds the listener to a report.
     pub(crate) fn report(&self, node: &Node, report: &mut Report) {
         let state = self.tls.state(wall_time(node));
@@ -148,6 +159,22 @@ impl Listen {
         (listen.cert_file, listen.directory) = (state.cert_file, state.directory);
         listen.admin_group = state.admin_group;
         report.listen = Some(listen);
+    }
+}
+
+/// The metrics of the listener, as of each scrape.
+#[derive(Debug)]
+struct Gauges(Arc<Listen>);
+
+impl Collector for Gauges {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let metric = encoder.encode_descriptor(
+            "larder_serving_certificate_expiration_timestamp",
+            "When the serving certificate of --listen expires, in seconds since 1970",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(self.0.tls.not_after().as_second()).encode(metric)
     }
 }
 

@@ -28,7 +28,7 @@ const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Dur
 pub(crate) async fn status(State(app): Shared, params: Params) -> Result<Json<Report>, ApiError> {
     params.only(&["objects"])?;
     let mut report = if params.flag("objects") { app.node.detailed_report() } else { app.node.report() };
-    if let Some(listen) = app.listen.get() {
+    if let Some(listen) = &app.listen {
         listen.report(&app.node, &mut report);
     }
     Ok(Json(report))

@@ -161,11 +161,7 @@ impl Server {
             Some(address) => Some(Listen::bind(address, options.tls, &node).await?),
             None => None,
         };
-        let app = App::new(node, token.clone());
-        if let Some((_, listen)) = &listen {
-            // It is not set yet.
-            let _ = app.listen.set(Arc::clone(listen));
-        }
+        let app = App::new(node, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
         Ok(Self { app, socket, metrics, listen, limits: options.limits, token })
     }
 

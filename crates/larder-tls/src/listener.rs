@@ -196,6 +196,11 @@ impl ListenerTls {
         self.resolver.served().names().clone()
     }
 
+    /// When the serving certificate expires.
+    pub fn not_after(&self) -> Timestamp {
+        self.resolver.served().not_after()
+    }
+
     /// The state of the certificates, as of the last refresh. It waits for no file.
     pub fn state(&self, now: Timestamp) -> TlsState {
         let served = self.resolver.served();

@@ -38,7 +38,7 @@ fn bench() -> &'static Bench {
             let token = CancellationToken::new();
             let node = Node::start(config, token.clone()).await.unwrap();
             node.settled().await;
-            App::new(node, token)
+            App::new(node, None, token)
         });
         let (local, open) = (super::local(&app), super::open(&app));
         Bench { runtime, local, open, _folder: folder }
@@ -338,7 +338,7 @@ fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
         let token = CancellationToken::new();
         let node = Node::start(config, token.clone()).await.unwrap();
         node.settled().await;
-        let app = App::new(node, token);
+        let app = App::new(node, None, token);
         (super::local(&app), super::open(&app))
     });
     let text = |router: &Router, caller: Option<Caller>| {

@@ -249,7 +249,13 @@ impl Given {
     }
 
     fn write(&self, folder: &Path) {
-        let params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        self.write_until(folder, 4096);
+    }
+
+    /// A certificate that expires at the beginning of that year.
+    fn write_until(&self, folder: &Path, year: i32) {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let key = rcgen::KeyPair::generate().unwrap();
         fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
         fs::write(folder.join("tls.crt"), params.signed_by(&key, &self.issuer).unwrap().pem()).unwrap();
@@ -293,6 +299,26 @@ async fn a_new_serving_certificate_closes_no_connection_and_a_bad_one_shows_in_t
     let server = format!("https://localhost:{}", address.rsplit(':').next().unwrap());
     let line = format!("kubeconfig --certificate-authority {} --server {server}", authority.display());
     assert_eq!(pods_of(&daemon.larder(&line).await.ok()).await, ["web"]);
+}
+
+#[tokio::test]
+async fn the_metric_of_its_end_follows_the_serving_certificate() {
+    let name = "larder_serving_certificate_expiration_timestamp_seconds";
+    let (given, folder) = (Given::new(), folder_with(&[]));
+    given.write_until(folder.path(), 2101);
+    let files = ["--tls-cert-file", "tls.crt", "--tls-private-key-file", "tls.key", "--tls-directory", "tls"];
+    let daemon = Daemon::spawn(folder, &[&FIXED[..], &files].concat());
+    daemon.ready().await;
+    let end = |year: i16| jiff::civil::date(year, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).unwrap().timestamp();
+    let line = |year| format!("\n# TYPE {name} gauge\n{name} {}\n", end(year).as_second());
+    let metrics = daemon.get("/metrics").await.text;
+    assert!(metrics.contains(&line(2101)), "{metrics}");
+    given.write_until(daemon.folder.path(), 2102);
+    until("the metric follows", async || daemon.try_get("/metrics").await?.text.contains(&line(2102)).then_some(()))
+        .await;
+
+    let without = Daemon::with_manifests(&[]).await;
+    assert!(!without.get("/metrics").await.text.contains(name));
 }
 
 #[tokio::test]
