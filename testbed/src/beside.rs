@@ -32,6 +32,15 @@ impl<'a> Beside<'a> {
     ///
     /// When it does not become ready; the message has the end of its log.
     pub async fn start(testbed: &'a Testbed, program: &Path) -> Result<Self> {
+        Self::start_with(testbed, program, &[]).await
+    }
+
+    /// As [`start`](Self::start), with more arguments of `larder run`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not become ready; the message has the end of its log.
+    pub async fn start_with(testbed: &'a Testbed, program: &Path, more: &[String]) -> Result<Self> {
         let socket = testbed.folder().join("larder.sock");
         let arguments = [
             "run",
@@ -48,7 +57,8 @@ impl<'a> Beside<'a> {
         ]
         .map(str::to_owned);
         let program = program.canonicalize().with_context(|| format!("find {}", program.display()))?;
-        let larder = Service::new("larder", testbed.folder(), program, arguments.into(), Vec::new());
+        let arguments = [&arguments[..], more].concat();
+        let larder = Service::new("larder", testbed.folder(), program, arguments, Vec::new());
         larder.start()?;
         let beside = Self { testbed, larder, socket };
         until("larder is ready", READY_LIMIT, async || {

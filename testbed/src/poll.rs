@@ -34,12 +34,17 @@ pub async fn until<T, E: Display>(
     mut condition: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T> {
     let deadline = Instant::now() + limit;
+    let mut reason = None;
     loop {
         match tokio::time::timeout_at(deadline, condition()).await {
             Ok(Ok(found)) => return Ok(found),
-            Ok(Err(reason)) if Instant::now() >= deadline => bail!("{what}: not within {limit:?}: {reason:#}"),
-            Ok(Err(_)) => sleep(INTERVAL).await,
-            Err(_) => bail!("{what}: not within {limit:?}; the last look did not end by then"),
+            Ok(Err(latest)) if Instant::now() < deadline => reason = Some(latest),
+            Ok(Err(latest)) => bail!("{what}: not within {limit:?}: {latest:#}"),
+            Err(_) => match reason {
+                Some(reason) => bail!("{what}: not within {limit:?}; the last look that ended: {reason:#}"),
+                None => bail!("{what}: not within {limit:?}; not even the first look ended by then"),
+            },
         }
+        sleep(INTERVAL).await;
     }
 }

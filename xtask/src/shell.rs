@@ -61,9 +61,14 @@ fn quote(word: &str) -> String {
 
 /// Lets a program have the last word: its output is the answer, and its exit code this program's.
 pub(crate) fn hand_over(program: &mut Command) -> Result<()> {
-    let status = program.status().with_context(|| format!("start `{}`", describe(program)))?;
     // Its message says what is wrong; a second one from here would only hide it.
-    std::process::exit(status.code().unwrap_or(1))
+    std::process::exit(exit_code(program)?)
+}
+
+/// Runs a program whose output is the answer; its exit code, and 1 where a signal ended it.
+pub(crate) fn exit_code(program: &mut Command) -> Result<i32> {
+    let status = program.status().with_context(|| format!("start `{}`", describe(program)))?;
+    Ok(status.code().unwrap_or(1))
 }
 
 /// Builds larder as a node has it, in release mode; where the binary is. Nothing is printed to standard output, which is a table's.
