@@ -15,19 +15,25 @@ use std::sync::OnceLock;
 struct Module {
     folder: &'static str,
     linker_flags: &'static str,
+    /// Build tags, with commas between them.
+    tags: &'static str,
 }
 
-const CONTAINERD: Module = Module { folder: "containerd", linker_flags: "-s -w" };
-const ETCD: Module = Module { folder: "etcd", linker_flags: "-s -w" };
+const CONTAINERD: Module = Module { folder: "containerd", linker_flags: "-s -w", tags: "" };
+const ETCD: Module = Module { folder: "etcd", linker_flags: "-s -w", tags: "" };
 /// Clients that others wrote, in a program of ours.
-const CLIENTS: Module = Module { folder: "clients", linker_flags: "-s -w" };
-const CRI_TOOLS: Module = Module { folder: "cri-tools", linker_flags: "-s -w" };
+const CLIENTS: Module = Module { folder: "clients", linker_flags: "-s -w", tags: "" };
+const CRI_TOOLS: Module = Module { folder: "cri-tools", linker_flags: "-s -w", tags: "" };
 /// Without its version an API server calls itself v0.0.0, and clients that look at it behave otherwise.
 const KUBERNETES: Module = Module {
     folder: "kubernetes",
     linker_flags: "-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2 \
                    -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37",
+    tags: "",
 };
+/// With the discovery of Kubernetes alone: all of them take ten minutes to build. Debian builds its Prometheus without Kubernetes.
+const PROMETHEUS: Module =
+    Module { folder: "prometheus", linker_flags: "-s -w", tags: "remove_all_sd,enable_kubernetes_sd" };
 
 /// A program that is built from a Go module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +56,13 @@ pub enum Program {
     Crictl,
     /// The informers of client-go and the cache of controller-runtime, which print what they see.
     Clients,
+    /// The monitoring system, which discovers its targets by the Kubernetes API.
+    Prometheus,
 }
 
 impl Program {
     /// Every program.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Containerd,
         Self::ContainerdShim,
         Self::Ctr,
@@ -64,6 +72,7 @@ impl Program {
         Self::Kubectl,
         Self::Kubelet,
         Self::Clients,
+        Self::Prometheus,
     ];
 
     fn module(self) -> &'static Module {
@@ -73,6 +82,7 @@ impl Program {
             Self::Containerd | Self::ContainerdShim | Self::Ctr => &CONTAINERD,
             Self::Crictl => &CRI_TOOLS,
             Self::Clients => &CLIENTS,
+            Self::Prometheus => &PROMETHEUS,
         }
     }
 
@@ -87,6 +97,7 @@ impl Program {
             Self::Ctr => "github.com/containerd/containerd/v2/cmd/ctr",
             Self::Crictl => "sigs.k8s.io/cri-tools/cmd/crictl",
             Self::Clients => ".",
+            Self::Prometheus => "github.com/prometheus/prometheus/cmd/prometheus",
         }
     }
 
@@ -102,6 +113,7 @@ impl Program {
             Self::Ctr => "ctr",
             Self::Crictl => "crictl",
             Self::Clients => "clients",
+            Self::Prometheus => "prometheus",
         }
     }
 
@@ -127,7 +139,8 @@ impl Program {
         let unfinished = cache.join(format!("{}.{}", self.file_name(), std::process::id()));
         let mut compiler = Command::new("go");
         compiler
-            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", module.linker_flags, "-o"])
+            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", module.linker_flags])
+            .args(["-tags", module.tags, "-o"])
             .arg(&unfinished)
             .arg(self.package())
             .current_dir(&source)
@@ -167,6 +180,7 @@ fn fingerprint(module: &Module, source: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     hash.update(go_version()?);
     hash.update(module.linker_flags);
+    hash.update(module.tags);
     for file in ["go.mod", "go.sum"] {
         hash.update(fs::read(source.join(file)).with_context(|| format!("read {file} in {}", source.display()))?);
     }

@@ -12,7 +12,7 @@
 //!   later, until the whole pause is waited out ([`Backoff::cut_short`]).
 
 use crate::backoff::Backoff;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Default)]
 pub(crate) struct Availability {
     lost: AtomicBool,
-    returns: AtomicU64,
+    returns: AtomicU32,
     back: Notify,
 }
 
@@ -44,7 +44,7 @@ impl Availability {
     }
 
     /// How often the server has come back so far.
-    pub(crate) fn returns(&self) -> u64 {
+    pub(crate) fn returns(&self) -> u32 {
         self.returns.load(Ordering::Acquire)
     }
 
@@ -52,7 +52,7 @@ impl Availability {
     /// the server `asked` for has passed.
     ///
     /// Cancel safe.
-    pub(crate) async fn pause(&self, backoff: &mut Backoff, pause: Duration, asked: Option<Duration>, returns: u64) {
+    pub(crate) async fn pause(&self, backoff: &mut Backoff, pause: Duration, asked: Option<Duration>, returns: u32) {
         let begun = Instant::now();
         let end = begun + pause;
         // Registered before the count is read, so that no return between the two is missed.

@@ -221,8 +221,8 @@ impl KubeClient {
         &self.inner.availability
     }
 
-    pub(crate) fn set_away(&self, away: bool) {
-        self.inner.forbidden_grace.set_away(away);
+    pub(crate) fn set_unavailable(&self, unavailable: bool) {
+        self.inner.forbidden_grace.set_unavailable(unavailable);
     }
 
     pub(crate) fn doubts_forbidden(&self, namespace: &str) -> bool {

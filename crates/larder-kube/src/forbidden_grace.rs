@@ -23,12 +23,12 @@ pub(crate) struct ForbiddenGrace {
     grace: Duration,
     latest: Mutex<HashMap<Box<str>, Instant>>,
     /// Relaxed: it orders no other access.
-    away: AtomicBool,
+    unavailable: AtomicBool,
 }
 
 impl ForbiddenGrace {
     pub(crate) fn new(grace: Duration) -> Self {
-        Self { grace, latest: Mutex::default(), away: AtomicBool::new(false) }
+        Self { grace, latest: Mutex::default(), unavailable: AtomicBool::new(false) }
     }
 
     pub(crate) fn note(&self, namespace: &str) {
@@ -41,8 +41,8 @@ impl ForbiddenGrace {
     }
 
     /// Says whether the server is away. A server that comes back has yet to learn of all pods.
-    pub(crate) fn set_away(&self, away: bool) {
-        self.away.store(away, Ordering::Relaxed);
+    pub(crate) fn set_unavailable(&self, unavailable: bool) {
+        self.unavailable.store(unavailable, Ordering::Relaxed);
     }
 
     /// Whether a 403 for an object of this namespace is to be retried.
@@ -50,7 +50,7 @@ impl ForbiddenGrace {
         if self.grace.is_zero() {
             return false;
         }
-        self.away.load(Ordering::Relaxed)
+        self.unavailable.load(Ordering::Relaxed)
             || self.latest.lock().get(namespace).is_some_and(|at| at.elapsed() < self.grace)
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     async fn without_a_grace_nothing_is_kept_and_nothing_doubted() {
         let grace = ForbiddenGrace::new(Duration::ZERO);
         grace.note("one");
-        grace.set_away(true);
+        grace.set_unavailable(true);
         assert!(!grace.doubts("one") && grace.latest.lock().is_empty());
     }
 }

@@ -94,5 +94,5 @@ pub use kubeconfig::kubeconfig_meaning;
 pub use object_reflector::{KubeReflector, KubeReflectors};
 pub use options::KubeOptions;
 pub use proxy::{Proxy, ProxyEnvironment};
-pub use source_reflector::{NodeSource, PodSource, Reflector};
+pub use source_reflector::{NodeSource, PodSource, SourceReflector};
 pub use stats::KubeStats;

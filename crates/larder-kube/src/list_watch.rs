@@ -69,7 +69,7 @@ use crate::forbidden_grace;
 use crate::options::KubeOptions;
 use larder_objects::{ReadKind, resource_version_order};
 use larder_resource::ApiObject;
-use liveness::{Member, QuietWatches};
+use liveness::{CurrentListWatches, Member};
 use requests::{End, Event, Watch};
 use revision::Revision;
 use start::Start;
@@ -149,9 +149,9 @@ pub(crate) struct Shared<S> {
     starts: Semaphore,
     streaming: Streaming,
     revision: Revision,
-    quiet: QuietWatches<S>,
+    current: CurrentListWatches<S>,
     /// Whether the last request failed because the server cannot be reached; for the log alone.
-    away: AtomicBool,
+    unreachable: AtomicBool,
 }
 
 impl<S: Sink> Shared<S> {
@@ -162,15 +162,15 @@ impl<S: Sink> Shared<S> {
             starts: Semaphore::new(starts),
             streaming: Streaming::default(),
             revision: Revision::default(),
-            quiet: QuietWatches::new(options.ping_interval),
-            away: AtomicBool::new(false),
+            current: CurrentListWatches::new(options.ping_interval),
+            unreachable: AtomicBool::new(false),
             client,
         }
     }
 
     /// Confirms quiet watches by their connections, for ever. To be run beside the list-watches.
-    pub(crate) async fn confirm_quiet_watches(&self) -> Infallible {
-        self.quiet.look(&self.client).await
+    pub(crate) async fn confirm_list_watches(&self) -> Infallible {
+        self.current.look(&self.client).await
     }
 }
 
@@ -209,17 +209,17 @@ enum Currency {
 /// How far a list-watch has come.
 struct Position {
     /// The last version that was told; empty for none.
-    version: String,
+    version: Box<str>,
     /// Whether that is current.
     currency: Currency,
     /// When the last start began.
     begun: Instant,
     /// How often the server had come back until then.
-    returns: u64,
+    returns: u32,
     /// Whether that start was a list.
     listed: bool,
     /// Whether the watch has brought anything.
-    told: bool,
+    has_events: bool,
     /// How many watches have failed at this version.
     failures_in_place: u8,
     /// Whether the last start failed; for the log alone.
@@ -231,8 +231,8 @@ pub(crate) struct ListWatch<S> {
     pub(crate) shared: Arc<Shared<S>>,
     selection: Selection,
     pub(crate) sink: S,
-    /// Set while the sink is current and no watch is open: marks the sink as stale in time.
-    unwatched: Option<Member<S>>,
+    /// Set while the sink is current: confirms it while a watch is open and its connection lives, and marks it as stale in time.
+    member: Option<Member<S>>,
     at: Position,
     /// None until something fails: most list-watches pause never.
     pauses: Option<Box<Pauses>>,
@@ -242,13 +242,13 @@ pub(crate) struct ListWatch<S> {
 struct Pauses {
     backoff: Backoff,
     /// That of a 403 soon after a pod's arrival.
-    doubts: Backoff,
+    forbidden_backoff: Backoff,
 }
 
 impl Pauses {
     fn new(options: &KubeOptions) -> Self {
         let backoff = Backoff::new(options.backoff_initial, options.backoff_max, &options.jitter);
-        Self { backoff, doubts: forbidden_grace::backoff(&options.jitter) }
+        Self { backoff, forbidden_backoff: forbidden_grace::backoff(&options.jitter) }
     }
 }
 
@@ -261,16 +261,16 @@ impl<S: Sink> ListWatch<S> {
     pub(crate) fn new(shared: Arc<Shared<S>>, selection: Selection, sink: S, known: String) -> Result<Self, KubeError> {
         selection.validate()?;
         let at = Position {
-            version: known,
+            version: known.into(),
             currency: Currency::Known,
             begun: Instant::now(),
             returns: 0,
             listed: false,
-            told: false,
+            has_events: false,
             failures_in_place: 0,
             failing: false,
         };
-        Ok(Self { shared, selection, sink, unwatched: None, at, pauses: None })
+        Ok(Self { shared, selection, sink, member: None, at, pauses: None })
     }
 
     /// Runs for ever. `is_open` says whether a watch is open, for whoever spreads the ends of many.
@@ -306,12 +306,11 @@ impl<S: Sink> ListWatch<S> {
     ) -> impl Future<Output = State> + Send + 'a {
         async move {
             is_open.store(true, Ordering::Relaxed);
-            let mut member = None;
             let ended = loop {
                 let patience = match self.at.currency {
                     Currency::Known => {
-                        if let (None, Some(liveness)) = (&member, watch.liveness()) {
-                            member = Some(self.shared.quiet.join(&self.sink, self.selection.target(), liveness));
+                        if let (None, Some(liveness)) = (&self.member, watch.liveness()) {
+                            self.member = Some(self.shared.current.join(&self.sink, self.selection.target(), liveness));
                         }
                         self.shared.client.options().idle_timeout
                     }
@@ -335,10 +334,10 @@ impl<S: Sink> ListWatch<S> {
                 }
             };
             // From here on nobody else tells the sink anything, but that too much time passes until another watch is open.
-            drop(member);
+            self.member = None;
             is_open.store(false, Ordering::Relaxed);
             if self.at.currency == Currency::Known {
-                self.unwatched = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
+                self.member = Some(self.shared.current.unwatched(&self.sink, self.selection.target()));
             }
             match ended {
                 Ok(end) => self.ended(&end),
@@ -361,7 +360,7 @@ impl<S: Sink> ListWatch<S> {
         if version != self.at.version {
             self.at.failures_in_place = 0;
         }
-        (self.at.version, self.at.told) = (version, true);
+        (self.at.version, self.at.has_events) = (version, true);
         let is_bookmark = object.is_none();
         match (event, object) {
             (Event::Set(_) | Event::Deleted(_), Some(object)) if !self.selection.has(&object) => {
@@ -388,7 +387,7 @@ impl<S: Sink> ListWatch<S> {
     fn ended(&mut self, end: &End) -> State {
         match end {
             End::Closed { early } => {
-                let short = self.at.begun.elapsed() < SHORT && !self.at.told;
+                let short = self.at.begun.elapsed() < SHORT && !self.at.has_events;
                 if short {
                     self.at.failures_in_place = self.at.failures_in_place.saturating_add(1);
                 }
@@ -421,7 +420,7 @@ impl<S: Sink> ListWatch<S> {
     /// What comes after a failure, of the watch or of the state in which it was begun.
     fn failed(&mut self, during: Start, error: KubeError) -> State {
         let counters = Arc::clone(self.shared.client.counters());
-        let is_new_list = self.at.listed && !self.at.told && self.at.begun.elapsed() < SHORT;
+        let is_new_list = self.at.listed && !self.at.has_events && self.at.begun.elapsed() < SHORT;
         if error.is_expired() {
             counters.relisted_expired();
             // Once it is the way of things; a server that does not know its own list's version is to be left alone.
@@ -429,7 +428,7 @@ impl<S: Sink> ListWatch<S> {
         }
         let namespace = self.selection.namespace();
         if error.is_forbidden() && namespace.is_some_and(|namespace| self.shared.client.doubts_forbidden(namespace)) {
-            let pause = self.pauses().doubts.pause();
+            let pause = self.pauses().forbidden_backoff.pause();
             return State::BackingOff { pause, asked: None, next: Start::StreamingList };
         }
         let next = match during {
@@ -438,9 +437,7 @@ impl<S: Sink> ListWatch<S> {
             Start::Probing(_) if error.is_forbidden() => return self.next(Start::StreamingList),
             Start::Probing(_) => Start::Probing(Instant::now()),
             // Another watch may end while the objects are current. After that, the loop polls.
-            Start::Resuming
-                if error.is_no_room() && self.unwatched.as_ref().is_some_and(|member| !member.is_stale()) =>
-            {
+            Start::Resuming if error.is_no_room() && self.member.as_ref().is_some_and(|member| !member.is_stale()) => {
                 let backoff = &mut self.pauses().backoff;
                 let pause = backoff.pause();
                 return State::BackingOff { pause: backoff.knock(pause), asked: None, next: Start::Resuming };
@@ -479,10 +476,11 @@ impl<S: Sink> ListWatch<S> {
         let shared = &*self.shared;
         shared.client.counters().failed();
         if error.is_unavailable() && error.code().is_none() {
-            shared.streaming.away();
+            shared.streaming.server_lost();
         }
         // One line for all that lose the server, and one for each that it refuses.
-        let known = if error.is_unavailable() { shared.away.swap(true, Ordering::Relaxed) } else { self.at.failing };
+        let known =
+            if error.is_unavailable() { shared.unreachable.swap(true, Ordering::Relaxed) } else { self.at.failing };
         self.at.failing = true;
         if known {
             tracing::debug!(%error, "a list or watch failed again");
@@ -490,7 +488,7 @@ impl<S: Sink> ListWatch<S> {
             tracing::warn!(%error, "a list or watch failed; larder serves what it knows and retries");
         }
         let (asked, is_unreached) = (error.retry_after(), error.is_unreached());
-        self.unwatched = None;
+        self.member = None;
         self.sink.failed(Arc::new(error));
         self.reset_backoff();
         let knocks = is_unreached && self.selection.knocks();
@@ -523,12 +521,12 @@ impl<S: Sink> ListWatch<S> {
 }
 
 /// The version after an event, or none if it is older than the one before. A version that is no number says nothing of order.
-fn advanced(before: &str, version: &str) -> Option<String> {
+fn advanced(before: &str, version: &str) -> Option<Box<str>> {
     let (was, is) = (resource_version_order(before), resource_version_order(version));
     if version.is_empty() {
-        return Some(before.to_owned());
+        return Some(before.into());
     }
-    (was == 0 || is == 0 || is >= was).then(|| version.to_owned())
+    (was == 0 || is == 0 || is >= was).then(|| version.into())
 }
 
 /// Whether a watch that failed so can go on where it was. What could not be read may hide a change, and a request that

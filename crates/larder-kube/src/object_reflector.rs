@@ -24,20 +24,23 @@
 use crate::client::KubeClient;
 use crate::error::{KubeError, Target};
 use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
+use crate::stats::Counters;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::{AbortHandle, AbortRegistration, Abortable, Aborted};
 use http::Method;
 use larder_clock::Jitter;
 use larder_objects::{ReadKind, ReflectorSink, Reflectors, Scope};
 use larder_resource::{DecodeError, KubeObject, ObjectKind};
+use parking_lot::Mutex;
 use serde::Deserialize;
+use slab::Slab;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -87,7 +90,7 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        self.tasks.stop.cancel();
+        self.tasks.stop();
     }
 }
 
@@ -96,15 +99,39 @@ struct Tasks {
     runtime: Handle,
     tracker: TaskTracker,
     stop: CancellationToken,
+    /// What ends each reflector that runs. A token in its place would take 80 bytes in each of thousands of tasks.
+    running: Mutex<Slab<AbortHandle>>,
     /// Dropped reflectors whose watches are still open. Relaxed: the number only spreads the closing.
     leaving: AtomicU32,
     jitter: Jitter,
+    counters: Arc<Counters>,
 }
 
 /// Runs a list-watch until dropped.
 #[derive(Debug)]
 pub struct KubeReflector {
-    _running: oneshot::Sender<()>,
+    list_watch: AbortHandle,
+}
+
+impl Drop for KubeReflector {
+    fn drop(&mut self) {
+        self.list_watch.abort();
+    }
+}
+
+/// A reflector among those that run, until this is dropped.
+struct Running {
+    id: usize,
+    tasks: Arc<Tasks>,
+    /// Whether its watch is open: only the end of that is worth spreading.
+    is_open: AtomicBool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.tasks.running.lock().try_remove(self.id));
+        self.tasks.counters.reflector_ended();
+    }
 }
 
 impl KubeClient {
@@ -119,11 +146,13 @@ impl KubeClient {
             runtime: Handle::current(),
             tracker: TaskTracker::new(),
             stop: CancellationToken::new(),
+            running: Mutex::default(),
             leaving: AtomicU32::new(0),
             jitter: self.options().jitter.clone(),
+            counters: Arc::clone(self.counters()),
         });
         let confirmed = Arc::clone(&shared);
-        let confirm = async move { confirmed.confirm_quiet_watches().await };
+        let confirm = async move { confirmed.confirm_list_watches().await };
         tasks.spawn(tasks.stop.clone().run_until_cancelled_owned(confirm));
         KubeReflectors { owner: Arc::new(Owner { tasks, shared, kind }) }
     }
@@ -140,19 +169,40 @@ impl KubeReflectors {
     /// Cancel safe.
     pub async fn stop(&self) {
         let tasks = &self.owner.tasks;
-        tasks.stop.cancel();
+        tasks.stop();
         tasks.tracker.close();
         tasks.tracker.wait().await;
     }
 
     fn spawn(&self, selection: Selection, known: String, sink: &ReflectorSink<KubeObject, KubeError>) -> KubeReflector {
-        let (running, dropped) = oneshot::channel();
-        let tasks = &self.owner.tasks;
+        let (list_watch, registration) = AbortHandle::new_pair();
         match ListWatch::new(Arc::clone(&self.owner.shared), selection, sink.clone(), known) {
-            Ok(list_watch) => tasks.spawn(Arc::clone(tasks).run(list_watch, dropped)),
+            Ok(new) => {
+                let tasks = &self.owner.tasks;
+                tasks.spawn(run(new, registration, Arc::clone(tasks).enter(&list_watch)));
+            }
             Err(error) => sink.failed(Arc::new(error)),
         }
-        KubeReflector { _running: running }
+        KubeReflector { list_watch }
+    }
+}
+
+/// Runs a list-watch until its reflector is dropped, or all are stopped.
+// Not an `async fn`, which would store its arguments twice: each object has such a task.
+#[allow(clippy::manual_async_fn, reason = "see above")]
+fn run(
+    mut list_watch: ListWatch<ReflectorSink<KubeObject, KubeError>>,
+    registration: AbortRegistration,
+    running: Running,
+) -> impl Future<Output = ()> + Send {
+    async move {
+        // It stays where it is after its end, with its watch open.
+        let mut list_watch = pin!(Abortable::new(list_watch.run(&running.is_open), registration));
+        match list_watch.as_mut().await {
+            Ok(never) => match never {},
+            Err(Aborted) if running.is_open.load(Ordering::Relaxed) => Box::pin(running.tasks.leave()).await,
+            Err(Aborted) => {}
+        }
     }
 }
 
@@ -162,29 +212,24 @@ impl Tasks {
         self.tracker.spawn_on(future.map(drop), &self.runtime);
     }
 
-    /// Runs a list-watch until its reflector is dropped, or all are stopped.
-    // Not an `async fn`, which would store its arguments twice: each object has such a task.
-    #[allow(clippy::manual_async_fn, reason = "see above")]
-    fn run(
-        self: Arc<Self>,
-        mut list_watch: ListWatch<ReflectorSink<KubeObject, KubeError>>,
-        dropped: oneshot::Receiver<()>,
-    ) -> impl Future<Output = ()> + Send {
-        async move {
-            let _running = list_watch.shared.client.counters().reflector();
-            // Only an open watch is worth spreading.
-            let is_open = AtomicBool::new(false);
-            let mut running = pin!(list_watch.run(&is_open));
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                _ = dropped => {}
-                never = &mut running => match never {},
+    /// Counts a reflector among those that run. After [`stop`](Self::stop) its list-watch ends at once.
+    fn enter(self: Arc<Self>, list_watch: &AbortHandle) -> Running {
+        let id = {
+            let mut running = self.running.lock();
+            if self.stop.is_cancelled() {
+                list_watch.abort();
             }
-            if is_open.load(Ordering::Relaxed) {
-                Box::pin(self.leave()).await;
-            }
-        }
+            running.insert(list_watch.clone())
+        };
+        self.counters.reflector_started();
+        Running { id, tasks: self, is_open: AtomicBool::new(false) }
+    }
+
+    /// Ends all reflectors, those too that start later.
+    fn stop(&self) {
+        self.stop.cancel();
+        let running: Vec<_> = self.running.lock().iter().map(|(_, list_watch)| list_watch.clone()).collect();
+        running.iter().for_each(AbortHandle::abort);
     }
 
     /// Waits before a dropped reflector closes its watch.

@@ -31,18 +31,18 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// The pods that are bound to one node.
-pub type PodSource = Reflector<Pod>;
+pub type PodSource = SourceReflector<Pod>;
 
 /// The node's own object.
-pub type NodeSource = Reflector<Node>;
+pub type NodeSource = SourceReflector<Node>;
 
 /// Keeps pods or a node up to date for its [`reader`](Self::reader).
-pub struct Reflector<T: SourceObject> {
+pub struct SourceReflector<T: SourceObject> {
     list_watch: ListWatch<SourceSink<T>>,
     reader: SourceReader<T>,
 }
 
-impl Reflector<Pod> {
+impl SourceReflector<Pod> {
     /// The pods whose `spec.nodeName` is this node. The clock is for the times in status and freshness.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Reflector<Pod> {
     }
 }
 
-impl Reflector<Node> {
+impl SourceReflector<Node> {
     /// The node of this name. The clock is for the times in status and freshness.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Reflector<Node> {
     }
 }
 
-impl<T: SourceObject> Reflector<T> {
+impl<T: SourceObject> SourceReflector<T> {
     fn with(client: KubeClient, selection: Selection, clock: impl Clock) -> Result<Self, KubeError> {
         let (writer, reader) = source::new(Source::Watch, clock);
         let sink = SourceSink { client: client.clone(), writer: Arc::new(writer), reader: reader.clone() };
@@ -83,15 +83,15 @@ impl<T: SourceObject> Reflector<T> {
         let is_open = AtomicBool::new(false);
         tokio::select! {
             () = cancelled.cancelled() => {}
-            never = shared.confirm_quiet_watches() => match never {},
+            never = shared.confirm_list_watches() => match never {},
             never = self.list_watch.run(&is_open) => match never {},
         }
     }
 }
 
-impl<T: SourceObject> fmt::Debug for Reflector<T> {
+impl<T: SourceObject> fmt::Debug for SourceReflector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reflector").field("reader", &self.reader).finish_non_exhaustive()
+        f.debug_struct("SourceReflector").field("reader", &self.reader).finish_non_exhaustive()
     }
 }
 
@@ -115,7 +115,7 @@ impl<T: SourceObject> SourceSink<T> {
             for pod in self.reader.list() {
                 self.client.note_pod(pod.object().namespace());
             }
-            self.client.set_away(false);
+            self.client.set_unavailable(false);
         }
     }
 
@@ -171,7 +171,7 @@ impl<T: SourceObject> Sink for SourceSink<T> {
 
     fn failed(&self, error: Arc<KubeError>) {
         if T::KIND == Kind::Pod && error.is_unavailable() {
-            self.client.set_away(true);
+            self.client.set_unavailable(true);
         }
         self.writer.failed(error.class(), error);
     }

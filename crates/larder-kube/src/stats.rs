@@ -1,6 +1,5 @@
 //! The counters and gauges of a client.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The gauges and counters of a [`KubeClient`](crate::KubeClient) and everything made from it.
@@ -140,10 +139,12 @@ impl Counters {
         sub(&self.watches_open);
     }
 
-    /// Counts a reflector until the guard is dropped.
-    pub(crate) fn reflector(self: &Arc<Self>) -> impl Sized + use<> {
+    pub(crate) fn reflector_started(&self) {
         add(&self.reflectors);
-        Reflector(Arc::clone(self))
+    }
+
+    pub(crate) fn reflector_ended(&self) {
+        sub(&self.reflectors);
     }
 
     pub(crate) fn listed(&self) {
@@ -196,14 +197,5 @@ impl Counters {
 
     pub(crate) fn plugin_run(&self) {
         add(&self.plugin_runs);
-    }
-}
-
-/// A reflector that is counted until this is dropped.
-struct Reflector(Arc<Counters>);
-
-impl Drop for Reflector {
-    fn drop(&mut self) {
-        sub(&self.0.reflectors);
     }
 }

@@ -264,8 +264,8 @@ impl Config {
 }
 
 impl Config {
-    /// The options of the stores that watch.
-    pub(crate) fn watch_options(&self) -> AutoOptions {
+    /// The options of the stores that watch; those of the adaptive store have them all.
+    pub(crate) fn auto_options(&self) -> AutoOptions {
         // `validate` bounds it to five years. The kubelet looks for idle watches once a minute, so it may stop one a minute
         // late. larder must not stop a watch earlier than the kubelet on the same node.
         let max_idle = self.sync_period.saturating_mul(5).max(self.min_idle) + self.idle_check();
@@ -323,7 +323,7 @@ mod tests {
         for (sync_period, latest) in [(10, 60 + 60), (12, 60 + 60), (60, 5 * 60 + 60), (120, 10 * 60 + 60)] {
             let mut config = config();
             config.sync_period = Duration::from_secs(sync_period);
-            assert_eq!(config.watch_options().watch.max_idle, Duration::from_secs(latest));
+            assert_eq!(config.auto_options().watch.max_idle, Duration::from_secs(latest));
             assert_eq!(config.idle_check(), Duration::from_mins(1));
         }
     }

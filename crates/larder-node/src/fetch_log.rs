@@ -6,7 +6,7 @@
 //!
 //! # Limits
 //!
-//! There is a record for each object whose fetch fails, until a fetch succeeds or the record is [forgotten](FetchLog::forget)
+//! There is a record for each object whose fetch fails, until a fetch succeeds or the record is [forgotten](FetchLog::forget_failure)
 //! with the object's last reference. There is a record for each watch that fails, until it continues or [ends](FetchLog::watch_ended).
 //!
 //! # Locks
@@ -167,7 +167,7 @@ impl FetchLog {
     }
 
     /// Forgets the failure of an object that no pod refers to.
-    pub(crate) fn forget(&self, key: &ObjectKey) {
+    pub(crate) fn forget_failure(&self, key: &ObjectKey) {
         self.state.lock().failures.remove(key);
     }
 

@@ -149,7 +149,7 @@ impl<M: MachineClocks> Node<M> {
                 strategy,
                 fetch,
                 reflectors,
-                watch: config.watch_options(),
+                watch: config.auto_options(),
                 clock,
                 ttl: StoreTtl::new(sources.node.clone(), default_ttl),
                 source: sources.source,

@@ -263,7 +263,7 @@ where
     fn release(&self, key: &ObjectKey) {
         if self.objects.references(key.namespace(), key.name()) == 0 {
             self.view.observe(key, None);
-            self.log.forget(key);
+            self.log.forget_failure(key);
         }
     }
 

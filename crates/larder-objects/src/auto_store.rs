@@ -156,13 +156,7 @@ impl<T: Ttl> Rules for ByTtl<T> {
 /// ```
 pub type AutoStore<F, R, C, T> = ReflectorStore<F, R, C, ByTtl<T>>;
 
-impl<F, R, C, T> AutoStore<F, R, C, T>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    T: Ttl,
-{
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, T: Ttl> AutoStore<F, R, C, T> {
     /// An empty store.
     pub fn new(fetch: F, reflectors: R, clock: C, ttl: StoreTtl<T>, options: AutoOptions) -> Arc<Self> {
         let AutoOptions { watch, namespaces_from } = options;

@@ -171,13 +171,7 @@ impl<'m, O, E, H> After<'m, O, E, H> {
     }
 }
 
-impl<F, R, C, P> ReflectorStore<F, R, C, P>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    P: Rules,
-{
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
     pub(crate) fn with_rules(fetch: F, reflectors: R, clock: C, rules: P, options: WatchOptions) -> Arc<Self> {
         let seed = options.hash_seed;
         let shard = |_| {
@@ -380,12 +374,8 @@ where
     }
 }
 
-impl<F, R, C, P> Store for ReflectorStore<F, R, C, P>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    P: Rules,
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> Store
+    for ReflectorStore<F, R, C, P>
 {
     type Object = F::Object;
     type Error = F::Error;

@@ -123,12 +123,8 @@ macro_rules! each {
     };
 }
 
-impl<F, R, C, T> StrategyStore<F, R, C, T>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock + Clone,
-    T: Ttl,
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock + Clone, T: Ttl>
+    StrategyStore<F, R, C, T>
 {
     /// An empty store. A strategy uses what it needs: `reflectors` where it watches, `ttl` where it polls, `options` as they say.
     pub fn new(
@@ -218,12 +214,8 @@ where
     }
 }
 
-impl<F, R, C, T> Store for StrategyStore<F, R, C, T>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    T: Ttl,
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, T: Ttl> Store
+    for StrategyStore<F, R, C, T>
 {
     type Object = F::Object;
     type Error = F::Error;
@@ -257,12 +249,8 @@ where
     }
 }
 
-impl<F, R, C, T> fmt::Debug for StrategyStore<F, R, C, T>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    T: Ttl,
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, T: Ttl> fmt::Debug
+    for StrategyStore<F, R, C, T>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         each!(self, store => store.fmt(f))

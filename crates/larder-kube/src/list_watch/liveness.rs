@@ -18,12 +18,12 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The list-watches of a kind of which something is held as current: those whose watch is open, has caught up, and shares an
 /// HTTP/2 connection, and those whose watch has ended.
-pub(super) struct QuietWatches<S> {
+pub(super) struct CurrentListWatches<S> {
     interval: Duration,
-    all: Arc<Mutex<Slab<Quiet<S>>>>,
+    all: Arc<Mutex<Slab<Tracked<S>>>>,
 }
 
-struct Quiet<S> {
+struct Tracked<S> {
     sink: S,
     target: Target,
     by: By,
@@ -36,7 +36,7 @@ enum By {
     Connection {
         liveness: Liveness,
         /// When its connection was last heard, as far as the sink has been told.
-        told: Duration,
+        reported: Duration,
     },
     /// There has been no proof since then: the watch has ended.
     Nothing { since: Instant },
@@ -44,11 +44,11 @@ enum By {
 
 /// A list-watch among them, until this is dropped.
 pub(super) struct Member<S> {
-    all: Arc<Mutex<Slab<Quiet<S>>>>,
+    all: Arc<Mutex<Slab<Tracked<S>>>>,
     id: usize,
 }
 
-impl<S: Sink> QuietWatches<S> {
+impl<S: Sink> CurrentListWatches<S> {
     /// `interval` is that of the PINGs.
     pub(super) fn new(interval: Duration) -> Self {
         Self { interval, all: Arc::default() }
@@ -56,8 +56,8 @@ impl<S: Sink> QuietWatches<S> {
 
     /// A watch is open and has caught up.
     pub(super) fn join(&self, sink: &S, target: Target, liveness: Liveness) -> Member<S> {
-        let told = liveness.heard();
-        self.insert(sink, target, By::Connection { liveness, told })
+        let reported = liveness.heard();
+        self.insert(sink, target, By::Connection { liveness, reported })
     }
 
     /// The list-watch is current as of now, and has no open watch. It becomes stale unless the member is dropped in time.
@@ -66,7 +66,7 @@ impl<S: Sink> QuietWatches<S> {
     }
 
     fn insert(&self, sink: &S, target: Target, by: By) -> Member<S> {
-        let id = self.all.lock().insert(Quiet { sink: sink.clone(), target, by, silent: false });
+        let id = self.all.lock().insert(Tracked { sink: sink.clone(), target, by, silent: false });
         Member { all: Arc::clone(&self.all), id }
     }
 
@@ -81,16 +81,16 @@ impl<S: Sink> QuietWatches<S> {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    for (_, quiet) in self.all.lock().iter_mut() {
-                        quiet.look(client, patience);
+                    for (_, tracked) in self.all.lock().iter_mut() {
+                        tracked.look(client, patience);
                     }
                 }
                 Ok(()) = sleep.changed() => {
                     let slept = sleep.borrow().saturating_sub(noted);
                     noted += slept;
                     if slept > patience {
-                        for (_, quiet) in self.all.lock().iter_mut() {
-                            quiet.wake(client, slept);
+                        for (_, tracked) in self.all.lock().iter_mut() {
+                            tracked.wake(client, slept);
                         }
                     }
                 }
@@ -99,12 +99,12 @@ impl<S: Sink> QuietWatches<S> {
     }
 }
 
-impl<S: Sink> Quiet<S> {
+impl<S: Sink> Tracked<S> {
     fn look(&mut self, client: &KubeClient, patience: Duration) {
-        if let By::Connection { liveness, told } = &mut self.by {
+        if let By::Connection { liveness, reported } = &mut self.by {
             let heard = liveness.heard();
-            if heard > *told {
-                (*told, self.silent) = (heard, false);
+            if heard > *reported {
+                (*reported, self.silent) = (heard, false);
                 // As of when it was heard, and not of this look.
                 self.sink.confirm(liveness.silence());
                 return;
@@ -117,8 +117,8 @@ impl<S: Sink> Quiet<S> {
 
     /// The machine has slept, and tokio's time stood still: what was heard before confirms nothing any more.
     fn wake(&mut self, client: &KubeClient, slept: Duration) {
-        if let By::Connection { liveness, told } = &mut self.by {
-            *told = liveness.heard();
+        if let By::Connection { liveness, reported } = &mut self.by {
+            *reported = liveness.heard();
         }
         self.stale(client, slept);
     }
@@ -146,7 +146,7 @@ impl<S: Sink> Quiet<S> {
 impl<S> Member<S> {
     /// Whether the sink was told that it is stale.
     pub(super) fn is_stale(&self) -> bool {
-        self.all.lock().get(self.id).is_some_and(|quiet| quiet.silent)
+        self.all.lock().get(self.id).is_some_and(|tracked| tracked.silent)
     }
 }
 

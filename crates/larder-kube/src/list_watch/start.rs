@@ -60,7 +60,7 @@ impl<S: Sink> ListWatch<S> {
         let shared = Arc::clone(&self.shared);
         let at = &mut self.at;
         (at.begun, at.returns) = (Instant::now(), shared.client.availability().returns());
-        (at.listed, at.told) = (matches!(from, Start::StreamingList | Start::List), false);
+        (at.listed, at.has_events) = (matches!(from, Start::StreamingList | Start::List), false);
         let permit = shared.starts.acquire().await;
         let mut start = from;
         let watch = loop {
@@ -79,10 +79,10 @@ impl<S: Sink> ListWatch<S> {
         };
         drop(permit);
         self.at.failing = false;
-        if shared.away.swap(false, Ordering::Relaxed) {
+        if shared.unreachable.swap(false, Ordering::Relaxed) {
             tracing::info!(server = %shared.client.server(), "the API server answers again");
         }
-        self.unwatched = None;
+        self.member = None;
         self.sink.watching();
         State::Watching(watch)
     }
@@ -149,10 +149,10 @@ impl<S: Sink> ListWatch<S> {
         self.shared.client.counters().listed();
         self.tell(objects, version, read);
         if self.at.currency == Currency::Known {
-            self.unwatched = Some(self.shared.quiet.unwatched(&self.sink, self.selection.target()));
+            self.member = Some(self.shared.current.unwatched(&self.sink, self.selection.target()));
         }
         if let Currency::Unconfirmed { until: wants } = self.at.currency {
-            let error = KubeError::Behind { target: self.selection.target(), has: self.at.version.clone(), wants };
+            let error = KubeError::Behind { target: self.selection.target(), has: self.at.version.to_string(), wants };
             tracing::info!("{error}");
             self.sink.failed(Arc::new(error));
         }
@@ -245,7 +245,7 @@ impl<S: Sink> ListWatch<S> {
     async fn resume(&mut self) -> Result<Step, KubeError> {
         let scope = self.selection.scope();
         let watch = Watch::begin(&self.shared.client, &scope, Begin::After(&self.at.version)).await?;
-        let is_stale = self.unwatched.take().is_some_and(|member| member.is_stale());
+        let is_stale = self.member.take().is_some_and(|member| member.is_stale());
         if self.at.currency == Currency::Known {
             // The watch has yet to bring what happened since: it confirms nothing before.
             if is_stale {
@@ -267,7 +267,7 @@ impl<S: Sink> ListWatch<S> {
 
     /// Tells a list, and first that versions have gone back if they have.
     fn tell(&mut self, objects: Listing<S::Object>, version: String, read: ReadKind) {
-        self.unwatched = None;
+        self.member = None;
         let at = &mut self.at;
         if advanced(&at.version, &version).is_none() {
             tracing::warn!(
@@ -279,7 +279,7 @@ impl<S: Sink> ListWatch<S> {
         if read == ReadKind::Consistent {
             at.currency = Currency::Known;
         }
-        at.version = version;
+        at.version = version.into();
         self.sink.replace(objects, &at.version, read);
     }
 }

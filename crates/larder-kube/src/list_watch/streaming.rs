@@ -51,7 +51,7 @@ impl Streaming {
     }
 
     /// The server is away, and may come back as another one: the next request tries again.
-    pub(super) fn away(&self) {
+    pub(super) fn server_lost(&self) {
         if let Known::Refused { retry_at } = &mut *self.known.lock() {
             *retry_at = Instant::now();
         }
@@ -71,10 +71,10 @@ mod tests {
         assert!(!streaming.worth_asking());
         tokio::time::advance(Duration::from_mins(1)).await;
         assert!(streaming.worth_asking() && !streaming.worth_asking(), "one tries for all");
-        streaming.away();
+        streaming.server_lost();
         assert!(streaming.worth_asking() && !streaming.worth_asking(), "the server may be another one");
         streaming.served();
-        streaming.away();
+        streaming.server_lost();
         assert!(streaming.worth_asking() && streaming.is_served());
     }
 }

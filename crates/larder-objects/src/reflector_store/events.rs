@@ -12,13 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-impl<F, R, C, P> ReflectorStore<F, R, C, P>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    P: Rules,
-{
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
     pub(super) fn start(&self, start: Start) {
         let Start { scope, generation, resume, pulse } = start;
         let (this, told) = (Weak::clone(&self.this), scope.clone());

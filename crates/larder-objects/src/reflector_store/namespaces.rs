@@ -122,13 +122,7 @@ impl<E, H> Namespace<E, H> {
     }
 }
 
-impl<F, R, C, P> ReflectorStore<F, R, C, P>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    P: Rules,
-{
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
     /// The question whether to watch a namespace as a whole, if it is to be asked now. Readers wait for the answer, and
     /// ask only after it.
     pub(crate) fn consider(&self, namespace: &str) -> Option<Considering> {

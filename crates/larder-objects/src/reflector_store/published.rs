@@ -74,13 +74,7 @@ impl<O> Record<O> {
     }
 }
 
-impl<F, R, C, P> ReflectorStore<F, R, C, P>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    P: Rules,
-{
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
     /// Publishes what reads may be answered with without a lock, or withdraws it. `link` is the reflector that keeps the
     /// object.
     pub(super) fn publish(

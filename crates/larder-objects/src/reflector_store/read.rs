@@ -38,13 +38,7 @@ where
     outcome: Outcome,
 }
 
-impl<F, R, C, P> ReflectorStore<F, R, C, P>
-where
-    F: Fetch,
-    R: Reflectors<Object = F::Object, Error = F::Error>,
-    C: Clock,
-    P: Rules,
-{
+impl<F: Fetch, R: Reflectors<Object = F::Object, Error = F::Error>, C: Clock, P: Rules> ReflectorStore<F, R, C, P> {
     /// Reads an object that is not [published](Self::get_published).
     pub(super) async fn get_unpublished(&self, namespace: &str, name: &str) -> Answer<F> {
         let mut waiter =

@@ -7,6 +7,7 @@
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `clients.rs` | clients that others wrote see through larder what the API server did |
+//! | `prometheus.rs` | what Prometheus discovers by larder is what it discovers by the API server |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
 //! | `strategies.rs` | each strategy through each fault of the API server and of the way there |
 //! | `start.rs` | starting with what cannot work, and ending |
@@ -23,6 +24,7 @@ mod kubectl;
 mod kubelet;
 mod objects;
 mod outage;
+mod prometheus;
 mod runtime;
 mod start;
 mod strategies;
