@@ -5,6 +5,7 @@ mod checkout;
 mod differential;
 mod exit_latency;
 mod footprint;
+mod fuzz;
 mod heap_profile;
 mod mutants;
 mod pods_latency;
@@ -41,6 +42,8 @@ enum Command {
     Differential(differential::Arguments),
     /// Change the caches' code one place at a time, and see whether the tests notice.
     Mutants(mutants::Arguments),
+    /// Fuzz the local API with libFuzzer. Needs nightly Rust.
+    Fuzz(fuzz::Arguments),
     /// How soon larder and a kubelet beside it know that a container has ended, on a real node.
     ExitLatency(exit_latency::Arguments),
     /// How soon larder and a kubelet beside it answer with the pods of their node, on a real node.
@@ -76,6 +79,7 @@ fn run(command: Command) -> Result<()> {
         Command::Testbed(arguments) => testbed::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Mutants(arguments) => mutants::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::ExitLatency(arguments) => exit_latency::run(&arguments),
         Command::PodsLatency(arguments) => pods_latency::run(&arguments),
         Command::WatchFanout(arguments) => watch_fanout::run(&arguments),

@@ -14,6 +14,8 @@ pub(crate) struct Tool {
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
 /// Changes code and sees whether the tests notice.
 pub(crate) const CARGO_MUTANTS: Tool = Tool { name: "cargo-mutants", version: "27.1.0" };
+/// Finds input that breaks something.
+pub(crate) const CARGO_FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.1" };
 
 impl Tool {
     /// The program, built now if it is not there yet; that takes a few minutes.

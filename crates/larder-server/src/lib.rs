@@ -56,6 +56,8 @@ mod daemon_error;
 mod error;
 mod events;
 mod freshness;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod handshake;
 mod health;
 mod kube_api;
