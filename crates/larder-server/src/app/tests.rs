@@ -21,6 +21,7 @@ fn a_path_that_cannot_be_decoded_is_refused_with_where() {
         "/api/v1/namespaces/default/secrets/%c3%28",
         "/apis/%ff",
         "/apis/authorization.k8s.io/%ff",
+        "/openapi/v3/%ff",
         "/larder/v1/objects/%ff",
         "/larder/v1/objects/secrets/default/%ff",
         "/larder/v1/pods/%ff/status",

@@ -1,9 +1,9 @@
 //! The version of the cluster, and the `OpenAPI` schemas of what larder serves: the cluster's own.
 
 use super::unknown_path;
-use crate::app::{App, Shared};
+use crate::app::{App, Names, Shared};
 use crate::error::ApiError;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderValue, header};
@@ -30,7 +30,7 @@ pub(crate) async fn schemas(State(app): Shared) -> Result<Response, ApiError> {
 /// `/openapi/v3/{path}`.
 pub(crate) async fn schema(
     State(app): Shared,
-    Path(path): Path<String>,
+    Names(path): Names<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let found = of_path(&path).ok_or_else(|| unknown_path(&format!("/openapi/v3/{path}")))?;
