@@ -22,8 +22,9 @@ const NAME: &str = "larder-proxy";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The proxy listens on 127.0.0.1 over TLS, and asks the daemon as the user who runs it. It answers only requests with its token, which is
-random and is in the kubeconfig. Whoever can read the kubeconfig reads what this user may read, until the proxy ends.
+The proxy listens on 127.0.0.1 over TLS, and asks the daemon as the user who runs it. It answers
+only requests with its token, which is random and is in the kubeconfig. Whoever can read the
+kubeconfig reads what this user may read, until the proxy ends.
 
 Examples:
   larder proxy &

@@ -127,6 +127,10 @@ pub(super) async fn forward(State(upstream): State<Arc<Upstream>>, mut request: 
     *request.uri_mut() = Uri::from(path);
     *request.version_mut() = http::Version::HTTP_11;
     let headers = request.headers_mut();
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        // Only one of the two can be true (RFC 9112, 6.3).
+        headers.remove(header::CONTENT_LENGTH);
+    }
     remove_of_connection(headers);
     for name in [header::AUTHORIZATION, header::EXPECT, header::HOST] {
         headers.remove(name);
