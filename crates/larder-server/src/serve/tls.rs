@@ -18,7 +18,7 @@ use larder_tls::Client as Identity;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
@@ -152,8 +152,16 @@ async fn expired(after: Option<Duration>) {
 async fn turn_away(stream: &mut TlsStream<TcpStream>) -> Result<(), Failure> {
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
         let answer = async {
+            // No client takes an answer before it has asked.
+            let mut request = [0; 8 << 10];
+            if stream.read(&mut request).await? == 0 {
+                return Ok(());
+            }
             stream.write_all(&turned_away()).await?;
-            stream.shutdown().await
+            stream.shutdown().await?;
+            // Closing with unread data would reset the connection before the client has the answer.
+            while stream.read(&mut request).await? > 0 {}
+            Ok::<_, std::io::Error>(())
         };
         // A client that does not take it is gone.
         let _ = tokio::time::timeout(TURN_AWAY, answer).await;

@@ -1,6 +1,7 @@
 //! The local API over TLS: who is let in, certificates that change while the daemon runs, and `larder kubeconfig`.
 
 use crate::harness::{Answer, Daemon, LIMIT, folder_with, larder, request, request_over_http2, run, until};
+use crate::watch::{Watch, request_to};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeAddress, Pod};
@@ -398,6 +399,64 @@ async fn clients_that_do_not_finish_their_handshake_keep_nobody_out() {
     let mut answer = String::new();
     tokio::time::timeout(LIMIT, plain.read_to_string(&mut answer)).await.expect("it is closed").unwrap();
     assert!(answer.contains("Client sent an HTTP request to an HTTPS server"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_watch_over_tls_shows_each_change_and_ends_with_the_daemon() {
+    let pod = POD.replace("image: i", "image: i, envFrom: [{configMapRef: {name: c}}]");
+    let config_map =
+        |value: &str| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c}}, data: {{a: '{value}'}}}}");
+    for over in [&b"http/1.1"[..], b"h2"] {
+        let mut daemon = listening("", &[]).await;
+        let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+        let admin = authority.issue_client("jane", "larder:admins", HOUR, Timestamp::now()).unwrap();
+        daemon.write("pod.yaml", &pod);
+        let stream = Peer { over, ..Peer::new(&authority, Some(&admin)) }.connect(&address).await.unwrap();
+        let is_http2 = over == b"h2";
+        let mut watch = Watch::on(stream, is_http2, request_to(is_http2, "GET", "/api/v1/configmaps?watch=1")).await;
+        assert_eq!(watch.code, 200);
+        for (kind, value) in [("ADDED", "1"), ("MODIFIED", "2"), ("MODIFIED", "3")] {
+            daemon.write("c.yaml", &config_map(value));
+            let event = watch.next().await.expect("an event");
+            assert_eq!((&event["type"], &event["object"]["data"]["a"]), (&kind.into(), &value.into()), "{event}");
+        }
+        daemon.signal(rustix::process::Signal::TERM);
+        assert!(watch.next_or_error().await.is_none(), "it ends in good order");
+        assert!(daemon.ended().await.success());
+    }
+}
+
+#[tokio::test]
+async fn a_full_listener_closes_an_idle_connection_and_turns_away_who_finds_none() {
+    let daemon = listening("limits: {listenConnections: 2, headTimeout: 1h}", &[]).await;
+    let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+    let admin = authority.issue_client("jane", "larder:admins", HOUR, Timestamp::now()).unwrap();
+    let peer = Peer::new(&authority, Some(&admin));
+    let watch = async || {
+        let stream = peer.connect(&address).await.unwrap();
+        let mut watch = Watch::on(stream, false, request_to(false, "GET", "/api/v1/pods?watch=1")).await;
+        assert_eq!(watch.next().await.expect("an event")["type"], "ADDED");
+        watch
+    };
+    let first = watch().await;
+    let idle = peer.connect(&address).await.unwrap();
+    let second = watch().await;
+    closed(idle).await;
+
+    let answer = peer.get(&address, "/api/v1/pods").await;
+    let status = answer.json();
+    assert_eq!((answer.code, &status["reason"]), (503, &"ServiceUnavailable".into()), "{answer:?}");
+    assert_eq!((answer.header("retry-after"), answer.header("connection")), ("1", "close"));
+    let stranger = Peer::new(&authority, None);
+    assert_eq!(stranger.get(&address, "/livez").await.code, 200, "strangers have connections of their own");
+    let metrics = daemon.get("/metrics").await.text;
+    for (name, count) in [("evicted", 1), ("turned_away", 1)] {
+        let line = format!("larder_http_connections_{name}_total{{listener=\"listen\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line} in {metrics}");
+    }
+    drop(first);
+    until("there is room again", async || (peer.get(&address, "/livez").await.code == 200).then_some(())).await;
+    drop(second);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::harness::{Answer, Daemon, LIMIT, Output, larder, run, until};
 use crate::listen::pods_of;
+use crate::watch::{Watch, request_to};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt as _, Full};
@@ -10,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -123,10 +124,11 @@ impl Proxy {
     }
 
     async fn watch(&self, over: &[u8], path: &str) -> Watch {
-        let request = to(over, "GET", path).header("authorization", self.bearer());
-        let (response, connection) = self.send(over, request.body(Full::default()).unwrap()).await;
-        assert_eq!(response.status(), 200);
-        Watch { body: response.into_body(), rest: Vec::new(), connection }
+        let is_http2 = over == b"h2";
+        let request = request_to(is_http2, "GET", path).header("authorization", self.bearer());
+        let watch = Watch::on(self.connect(over).await, is_http2, request).await;
+        assert_eq!(watch.code, 200);
+        watch
     }
 
     fn signal(&self, signal: Signal) {
@@ -154,15 +156,9 @@ impl Drop for Proxy {
     }
 }
 
-/// A request in the form of the protocol.
+/// A request for a name that nobody has: only the token decides.
 fn to(over: &[u8], method: &str, path: &str) -> http::request::Builder {
-    let builder = http::Request::builder().method(method);
-    // A name that nobody has: only the token decides.
-    if over == b"h2" {
-        builder.uri(format!("https://rebound.example{path}"))
-    } else {
-        builder.uri(path).header("host", "rebound.example")
-    }
+    request_to(over == b"h2", method, path)
 }
 
 async fn collect(response: http::Response<Incoming>) -> Answer {
@@ -170,32 +166,6 @@ async fn collect(response: http::Response<Incoming>) -> Answer {
     let body = tokio::time::timeout(LIMIT, body.collect()).await.expect("the answer ends").unwrap().to_bytes();
     let text = String::from_utf8_lossy(&body).into_owned();
     Answer { code: parts.status.as_u16(), headers: parts.headers, text }
-}
-
-/// A watch, and the connection that it needs.
-struct Watch {
-    body: Incoming,
-    rest: Vec<u8>,
-    connection: JoinSet<()>,
-}
-
-impl Watch {
-    /// The next event; an error if the watch broke off, `None` if it ended in good order.
-    async fn next(&mut self) -> Option<Result<Value, hyper::Error>> {
-        let line = async {
-            loop {
-                if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = self.rest.drain(..=end).collect();
-                    return Some(Ok(serde_json::from_slice(&line).unwrap()));
-                }
-                match self.body.frame().await? {
-                    Ok(frame) => self.rest.extend_from_slice(&frame.into_data().unwrap_or_default()),
-                    Err(error) => return Some(Err(error)),
-                }
-            }
-        };
-        tokio::time::timeout(LIMIT, line).await.expect("an event, or the end")
-    }
 }
 
 #[tokio::test]
@@ -296,13 +266,13 @@ async fn a_watch_streams_until_the_proxy_ends() {
         let mut proxy = Proxy::start(&daemon).await;
         let mut watch = proxy.watch(over, "/api/v1/configmaps?watch=1").await;
         for value in ["1", "2", "3"] {
-            let event = watch.next().await.expect("an event").unwrap();
+            let event = watch.next_or_error().await.expect("an event").unwrap();
             assert_eq!(event["object"]["data"]["a"], value);
             daemon.write("c.yaml", &config_map(&(value.parse::<u32>().unwrap() + 1).to_string()));
         }
-        assert_eq!(watch.next().await.expect("an event").unwrap()["object"]["data"]["a"], "4");
+        assert_eq!(watch.next_or_error().await.expect("an event").unwrap()["object"]["data"]["a"], "4");
         proxy.signal(signal);
-        assert!(watch.next().await.is_none(), "it ends in good order");
+        assert!(watch.next_or_error().await.is_none(), "it ends in good order");
         assert!(proxy.ended().await.success());
         assert!(!proxy.folder.join(FILE).exists(), "{}", proxy.printed());
         assert!(TcpStream::connect(&proxy.address).await.is_err());
@@ -315,9 +285,9 @@ async fn a_daemon_that_goes_away_breaks_watches_and_is_found_again() {
         let mut daemon = daemon().await;
         let proxy = Proxy::start(&daemon).await;
         let mut watch = proxy.watch(over, "/api/v1/configmaps?watch=1").await;
-        watch.next().await.expect("an event").unwrap();
+        watch.next_or_error().await.expect("an event").unwrap();
         daemon.kill();
-        assert!(watch.next().await.expect("not an end in good order").is_err());
+        assert!(watch.next_or_error().await.expect("not an end in good order").is_err());
         for why in ["the daemon has ended", "the socket does not exist"] {
             let answer = proxy.answer(over, "GET", "/api/v1/pods", &[proxy.bearer()]).await;
             let status = answer.json();
@@ -392,7 +362,7 @@ async fn connections_are_bounded_and_idle_ones_make_room() {
     let mut watches = Vec::new();
     for _ in 0..CONNECTIONS {
         let mut watch = proxy.watch(b"http/1.1", "/api/v1/pods?watch=1").await;
-        watch.next().await.expect("an event").unwrap();
+        watch.next_or_error().await.expect("an event").unwrap();
         watches.push(watch);
     }
     for gone in [&mut idle as &mut (dyn tokio::io::AsyncRead + Unpin), &mut silent] {
@@ -405,7 +375,7 @@ async fn connections_are_bounded_and_idle_ones_make_room() {
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
     let mut watch = watches.pop().unwrap();
     watch.connection.abort_all();
-    assert!(watch.next().await.is_none_or(|event| event.is_err()));
+    assert!(watch.next_or_error().await.is_none_or(|event| event.is_err()));
     until("there is room again", async || {
         let mut stream = TcpStream::connect(&proxy.address).await.ok()?;
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.ok()?;

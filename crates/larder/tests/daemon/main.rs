@@ -33,4 +33,5 @@ mod requests;
 mod runtimes;
 mod sockets;
 mod start;
+mod watch;
 mod watches;
