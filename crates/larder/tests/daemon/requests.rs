@@ -1,7 +1,11 @@
 //! The local API as a client of HTTP sees it.
 
 use crate::harness::{Daemon, request, request_over_http2};
+use crate::watch::{Watch, request_to};
+use flate2::read::GzDecoder;
+use http_body_util::BodyExt as _;
 use serde_json::json;
+use std::io::Read as _;
 use tokio::net::UnixStream;
 
 const FILES: [(&str, &str); 1] = [(
@@ -31,6 +35,52 @@ async fn an_object_comes_with_its_age_and_how_it_was_cached() {
     let list = daemon.get("/api/v1/namespaces/default/secrets").await.json();
     assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("SecretList"), &json!("v1")));
     assert_eq!(list["items"][0]["kind"], "Secret");
+}
+
+/// The coding of an answer, and its body without the coding.
+async fn coded(daemon: &Daemon, path: &str, accepts: &[&str]) -> (Option<String>, Vec<u8>) {
+    let mut request = request_to(false, "GET", path);
+    for accepts in accepts {
+        request = request.header("accept-encoding", *accepts);
+    }
+    let answer = Watch::on(UnixStream::connect(daemon.socket()).await.unwrap(), false, request).await;
+    assert_eq!(answer.code, 200);
+    let coding = answer.headers.get("content-encoding").map(|coding| coding.to_str().unwrap().to_owned());
+    let sent = answer.body.collect().await.unwrap().to_bytes();
+    if coding.is_none() {
+        return (None, sent.to_vec());
+    }
+    let mut body = Vec::new();
+    GzDecoder::new(&sent[..]).read_to_end(&mut body).unwrap();
+    assert!(sent.len() < body.len() / 10, "{} of {} bytes", sent.len(), body.len());
+    (coding, body)
+}
+
+#[tokio::test]
+async fn a_large_answer_is_compressed_for_who_takes_that_and_a_small_one_or_a_watch_never() {
+    const GZIP: Option<&str> = Some("gzip");
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: web}, spec: {containers: [{name: a, image: i, envFrom: [{configMapRef: {name: c}}]}]}}";
+    let value = "x".repeat(128 << 10);
+    let map = format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c}}, data: {{a: {value}}}}}");
+    let daemon = Daemon::with_manifests(&[("pod.yaml", pod), ("c.yaml", &map)]).await;
+    for (path, accepts, expected) in [
+        ("/api/v1/configmaps", &["gzip"][..], GZIP),
+        ("/api/v1/configmaps", &["br, gzip;q=0.5"], GZIP),
+        ("/api/v1/configmaps", &["br", "gzip"], GZIP),
+        ("/api/v1/namespaces/default/configmaps/c", &["gzip"], GZIP),
+        ("/api/v1/configmaps", &[], None),
+        ("/api/v1/configmaps", &["identity"], None),
+        ("/api/v1/configmaps", &["gzip;q=0"], None),
+        ("/api/v1/pods", &["gzip"], None),
+    ] {
+        let (coding, body) = coded(&daemon, path, accepts).await;
+        assert_eq!(coding.as_deref(), expected, "{path} {accepts:?}");
+        assert_eq!(body, daemon.get(path).await.text.as_bytes(), "{path} {accepts:?}");
+    }
+    let request = request_to(false, "GET", "/api/v1/configmaps?watch=1").header("accept-encoding", "gzip");
+    let mut watch = Watch::on(UnixStream::connect(daemon.socket()).await.unwrap(), false, request).await;
+    assert!(!watch.headers.contains_key("content-encoding"), "{:?}", watch.headers);
+    assert_eq!(watch.next().await.unwrap()["object"]["data"]["a"], value);
 }
 
 #[tokio::test]
