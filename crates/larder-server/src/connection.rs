@@ -20,12 +20,13 @@
 use crate::activity::{Activity, Exchange, Overdue};
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::request_body;
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::{HeaderValue, Request, Version, header};
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -170,7 +171,17 @@ fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
 
 async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) -> Result<Response, Infallible> {
     request.extensions_mut().insert(caller);
-    router.oneshot(request.map(Body::new)).await
+    // HTTP/2 tells the client not to send the rest.
+    if request.version() == Version::HTTP_2 || request.body().is_end_stream() {
+        return router.oneshot(request.map(Body::new)).await;
+    }
+    let (head, body) = request.into_parts();
+    let (body, rest) = request_body::share(body, &head.headers);
+    let mut response = router.oneshot(Request::from_parts(head, body)).await?;
+    if !rest.read().await {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
 }
 
 /// Runs the requests of an HTTP/2 connection until the connection ends.

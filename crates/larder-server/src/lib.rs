@@ -67,6 +67,7 @@ mod local_api;
 mod metrics;
 mod params;
 pub mod proxy;
+mod request_body;
 mod serve;
 mod socket;
 pub mod wire;

@@ -421,3 +421,55 @@ async fn where_http2_is_not_spoken_its_preface_is_refused() {
     assert!(got.starts_with(b"HTTP/1.1 400") || got.is_empty(), "{}", got.escape_ascii());
     assert!(within_limit(served).await.unwrap().0.is_err());
 }
+
+/// What the server sends until it waits for the client, or closes the connection.
+async fn sent(stream: &mut DuplexStream) -> (String, bool) {
+    let mut got = Vec::new();
+    loop {
+        match timeout(Duration::from_secs(3), stream.read_buf(&mut got)).await {
+            Ok(Ok(1..)) => {}
+            ended => return (String::from_utf8(got).unwrap(), ended.is_ok()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_nobody_reads_does_not_end_the_connection() {
+    let listener = Listener::new(10, 10);
+    for (headers, body) in [("Content-Length: 5", "hello"), ("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n")] {
+        let (mut stream, _) = listener.connect();
+        for _ in 0..3 {
+            stream.write_all(format!("POST /ok HTTP/1.1\r\nHost: l\r\n{headers}\r\n\r\n").as_bytes()).await.unwrap();
+            // As clients do that send the body in a second write.
+            settled().await;
+            stream.write_all(body.as_bytes()).await.unwrap();
+            let (answer, is_closed) = sent(&mut stream).await;
+            assert!(answer.starts_with("HTTP/1.1 405 ") && !answer.contains("close"), "{answer}");
+            assert!(!is_closed, "{headers}");
+        }
+        stream.write_all(b"GET /ok HTTP/1.1\r\nHost: l\r\n\r\n").await.unwrap();
+        assert!(sent(&mut stream).await.0.ends_with("ok"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_before_the_end_of_the_body_says_that_the_connection_ends() {
+    let listener = Listener::new(10, 10);
+    for (headers, body) in [
+        // It never comes.
+        ("Content-Length: 5", ""),
+        // The client waits for a word.
+        ("Content-Length: 5\r\nExpect: 100-continue", ""),
+        // Too much of it.
+        ("Content-Length: 99999999", "hello"),
+        // It is not what the headers say.
+        ("Transfer-Encoding: chunked", "hello"),
+    ] {
+        let (mut stream, _) = listener.connect();
+        let head = format!("POST /ok HTTP/1.1\r\nHost: l\r\n{headers}\r\n\r\n{body}");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let (answer, is_closed) = sent(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 405 ") || answer.starts_with("HTTP/1.1 400 "), "{headers}: {answer}");
+        assert!(answer.contains("connection: close") && is_closed, "{headers}: {answer}");
+    }
+}
