@@ -4,6 +4,7 @@ use super::{LabelSelector, SelectorError, malformed};
 use crate::kind::Kind;
 use crate::object::KubeObject;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -214,7 +215,7 @@ impl Fields {
             Kind::Secret => vec![("type", object.type_().into())],
             Kind::ConfigMap => Vec::new(),
             Kind::Node => {
-                let node: Wire<NodeSpec, ()> = serde_json::from_slice(&object.json()).unwrap_or_default();
+                let node: Wire<NodeSpec, IgnoredAny> = serde_json::from_slice(&object.json()).unwrap_or_default();
                 let unschedulable = node.spec.unwrap_or_default().unschedulable.unwrap_or_default();
                 vec![("spec.unschedulable", unschedulable.to_string().into())]
             }
@@ -319,8 +320,8 @@ mod tests {
         }
         let secret = KubeObject::from_json(Kind::Secret, br#"{"metadata":{"name":"a"},"type":"Opaque"}"#).unwrap();
         assert!(is_selected("type=Opaque", &secret) && !is_selected("type!=Opaque", &secret));
-        let node =
-            KubeObject::from_json(Kind::Node, br#"{"metadata":{"name":"n"},"spec":{"unschedulable":true}}"#).unwrap();
+        let node = br#"{"metadata":{"name":"n"},"spec":{"unschedulable":true},"status":{"nodeInfo":{}}}"#;
+        let node = KubeObject::from_json(Kind::Node, node).unwrap();
         assert!(is_selected("spec.unschedulable=true", &node) && !is_selected("metadata.name=m", &node));
         let odd = pod(r#"{"metadata":{"name":"a"},"spec":{"nodeName":7},"status":null}"#);
         assert!(is_selected("spec.nodeName=", &odd));
