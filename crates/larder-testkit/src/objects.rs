@@ -12,8 +12,8 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     ConfigMap, ConfigMapEnvSource, ConfigMapKeySelector, ConfigMapVolumeSource, Container, EnvFromSource, EnvVar,
-    EnvVarSource, LocalObjectReference, Node, Pod, PodSpec, PodStatus, Secret, SecretEnvSource, SecretKeySelector,
-    SecretVolumeSource, Volume,
+    EnvVarSource, LocalObjectReference, Namespace, NamespaceSpec, NamespaceStatus, Node, Pod, PodSpec, PodStatus,
+    Secret, SecretEnvSource, SecretKeySelector, SecretVolumeSource, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -37,6 +37,13 @@ pub fn config_map(namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigM
 /// A Node.
 pub fn node(name: &str) -> Node {
     Node { metadata: metadata("", name), ..Node::default() }
+}
+
+/// An active Namespace.
+pub fn namespace(name: &str) -> Namespace {
+    let spec = NamespaceSpec { finalizers: Some(vec!["kubernetes".to_owned()]) };
+    let status = NamespaceStatus { phase: Some("Active".to_owned()), ..NamespaceStatus::default() };
+    Namespace { metadata: metadata("", name), spec: Some(spec), status: Some(status) }
 }
 
 /// A pending pod without containers, to be added to.

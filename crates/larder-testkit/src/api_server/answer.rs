@@ -264,6 +264,7 @@ fn discovery(what: Discovery) -> Value {
                         Kind::Pod => vec!["po"],
                         Kind::Node => vec!["no"],
                         Kind::ConfigMap => vec!["cm"],
+                        Kind::Namespace => vec!["ns"],
                         Kind::Secret => vec![],
                     },
                 })

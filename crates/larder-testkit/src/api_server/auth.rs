@@ -178,6 +178,8 @@ impl Authorizer<'_> {
         match kind {
             Kind::Node if key.name == *node => Ok(()),
             Kind::Node => refuse(format!("node '{node}' cannot read any other node")),
+            // As with the Node authorizer, a node has no right to read namespaces.
+            Kind::Namespace => Err(forbidden(user, verb, kind, key, None)),
             Kind::Pod if verb == Verb::Get => match self.store.record(Kind::Pod, key, false).1 {
                 Some(pod) if pod.field("spec.nodeName") == Some(node) => Ok(()),
                 _ => refuse(format!("no relationship found between node '{node}' and this object")),

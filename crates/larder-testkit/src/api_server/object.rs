@@ -2,7 +2,7 @@
 
 use super::references;
 use bytes::Bytes;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -29,35 +29,39 @@ pub enum Kind {
     Secret,
     /// v1 `ConfigMap`.
     ConfigMap,
+    /// v1 Namespace.
+    Namespace,
 }
 
 impl Kind {
     /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 4] = [Self::Pod, Self::Node, Self::Secret, Self::ConfigMap];
+    pub const ALL: [Self; 5] = [Self::Pod, Self::Node, Self::Secret, Self::ConfigMap, Self::Namespace];
 
-    /// The name of the resource in a path: `pods`, `nodes`, `secrets`, `configmaps`.
+    /// The name of the resource in a path: `pods`, `nodes`, `secrets`, `configmaps`, `namespaces`.
     pub const fn plural(self) -> &'static str {
         match self {
             Self::Pod => "pods",
             Self::Node => "nodes",
             Self::Secret => "secrets",
             Self::ConfigMap => "configmaps",
+            Self::Namespace => "namespaces",
         }
     }
 
-    /// The `kind` of an object: `Pod`, `Node`, `Secret`, `ConfigMap`.
+    /// The `kind` of an object: `Pod`, `Node`, `Secret`, `ConfigMap`, `Namespace`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pod => "Pod",
             Self::Node => "Node",
             Self::Secret => "Secret",
             Self::ConfigMap => "ConfigMap",
+            Self::Namespace => "Namespace",
         }
     }
 
     /// Whether its objects are in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Node)
+        !matches!(self, Self::Node | Self::Namespace)
     }
 
     /// The kind that a path's resource stands for.
@@ -76,7 +80,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A typed object that the store takes and gives: `Pod`, `Node`, `Secret` or `ConfigMap` of [`k8s_openapi`].
+/// A typed object that the store takes and gives: `Pod`, `Node`, `Secret`, `ConfigMap` or `Namespace` of [`k8s_openapi`].
 pub trait ApiObject:
     k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Send + Sync + 'static + sealed::Sealed
 {
@@ -92,9 +96,9 @@ macro_rules! api_object {
         }
     )*};
 }
-api_object!(Pod, Node, Secret, ConfigMap);
+api_object!(Pod, Node, Secret, ConfigMap, Namespace);
 
-/// Namespace (empty for a node) and name.
+/// Namespace (empty for a node or a namespace) and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) namespace: String,
@@ -175,7 +179,7 @@ impl Record {
             "metadata.name" => Some(&self.key.name),
             "metadata.namespace" if self.kind.is_namespaced() => Some(&self.key.namespace),
             "spec.nodeName" if self.kind == Kind::Pod => Some(text("spec", "nodeName")),
-            "status.phase" if self.kind == Kind::Pod => Some(text("status", "phase")),
+            "status.phase" if matches!(self.kind, Kind::Pod | Kind::Namespace) => Some(text("status", "phase")),
             "type" if self.kind == Kind::Secret => {
                 Some(self.json.get("type").and_then(Value::as_str).unwrap_or("Opaque"))
             }

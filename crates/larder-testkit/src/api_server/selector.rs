@@ -127,7 +127,8 @@ fn parse_field(kind: Kind, part: &str) -> Result<FieldRequirement, String> {
     let known = match field {
         "metadata.name" => true,
         "metadata.namespace" => kind.is_namespaced(),
-        "spec.nodeName" | "status.phase" => kind == Kind::Pod,
+        "spec.nodeName" => kind == Kind::Pod,
+        "status.phase" => matches!(kind, Kind::Pod | Kind::Namespace),
         "type" => kind == Kind::Secret,
         _ => false,
     };
