@@ -17,7 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use larder_resource::{DecodeError, Node, ObjectKind};
+use larder_resource::{DecodeError, Kind, Node};
 use serde::Deserialize;
 use std::fmt;
 use std::path::Path;
@@ -205,9 +205,10 @@ impl KubeClient {
         &self.inner.transport.counters
     }
 
-    /// Reads of Secrets or ConfigMaps, for a store of `larder-objects`.
-    pub fn fetcher(&self, kind: ObjectKind) -> KubeFetch {
-        KubeFetch::new(self.clone(), kind)
+    /// Reads of objects of a kind, for a store of `larder-objects`. The key of an object outside of namespaces has an empty
+    /// namespace.
+    pub fn fetcher(&self, kind: impl Into<Kind>) -> KubeFetch {
+        KubeFetch::new(self.clone(), kind.into())
     }
 
     /// Reports a new pod in this namespace, so that a 403 for its objects is retried during [`KubeOptions::forbidden_grace`]. A

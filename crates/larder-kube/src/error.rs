@@ -36,7 +36,7 @@ pub enum Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Object(kind, key) => write!(f, "{} {}/{}", kind.singular(), key.namespace(), key.name()),
+            Self::Object(kind, key) => write!(f, "{} {key}", kind.singular()),
             Self::PodsOf(node) => write!(f, "pods of node {node}"),
             Self::Node(node) => write!(f, "node {node}"),
             Self::Namespace(kind, namespace) => write!(f, "{}s of namespace {namespace}", kind.singular()),

@@ -1,15 +1,15 @@
-//! Reads one Secret or ConfigMap, and retries a 403 that comes soon after a pod's arrival. There is no other retry: the next read
+//! Reads one object by its name, and retries a 403 that comes soon after a pod's arrival. There is no other retry: the next read
 //! fetches again.
 
 use crate::client::{KubeClient, segment};
 use crate::error::{KubeError, Target};
 use crate::forbidden_grace;
 use larder_objects::{Fetch, ObjectKey, ReadKind, Source};
-use larder_resource::{DecodeError, KubeObject, ObjectKind};
+use larder_resource::{DecodeError, Kind, KubeObject};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Reads Secrets or ConfigMaps; made by [`KubeClient::fetcher`].
+/// Reads objects of a kind; made by [`KubeClient::fetcher`].
 ///
 /// # Guarantees
 ///
@@ -24,21 +24,21 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct KubeFetch {
     client: KubeClient,
-    kind: ObjectKind,
+    kind: Kind,
 }
 
 impl KubeFetch {
-    pub(crate) fn new(client: KubeClient, kind: ObjectKind) -> Self {
+    pub(crate) fn new(client: KubeClient, kind: Kind) -> Self {
         Self { client, kind }
     }
 
     /// The kind of the objects.
-    pub fn kind(&self) -> ObjectKind {
+    pub fn kind(&self) -> Kind {
         self.kind
     }
 
     async fn read(&self, key: &ObjectKey, read: ReadKind) -> Result<KubeObject, KubeError> {
-        let target = Target::Object(self.kind.into(), key.clone());
+        let target = Target::Object(self.kind, key.clone());
         let path = path_of(self.kind, key, read).ok_or_else(|| KubeError::InvalidName { target: target.clone() })?;
         let deadline = Instant::now() + self.client.options().fetch_deadline;
         let mut doubts = forbidden_grace::backoff(&self.client.options().jitter);
@@ -58,8 +58,8 @@ impl KubeFetch {
     }
 
     fn checked(&self, key: &ObjectKey, target: &Target, body: &[u8]) -> Result<KubeObject, KubeError> {
-        let object = KubeObject::from_json(self.kind.into(), body)
-            .map_err(|problem| KubeError::decode(target.clone(), problem))?;
+        let object =
+            KubeObject::from_json(self.kind, body).map_err(|problem| KubeError::decode(target.clone(), problem))?;
         for (field, same) in [
             ("metadata.name", object.name() == key.name()),
             ("metadata.namespace", object.namespace() == key.namespace()),
@@ -90,10 +90,13 @@ impl Fetch for KubeFetch {
     }
 }
 
-fn path_of(kind: ObjectKind, key: &ObjectKey, read: ReadKind) -> Option<String> {
-    let (namespace, name) = (segment(key.namespace())?, segment(key.name())?);
-    let resource = kind.resource();
-    let mut path = format!("/api/v1/namespaces/{namespace}/{resource}/{name}");
+fn path_of(kind: Kind, key: &ObjectKey, read: ReadKind) -> Option<String> {
+    let (resource, name) = (kind.resource(), segment(key.name())?);
+    let mut path = if kind.is_namespaced() {
+        format!("/api/v1/namespaces/{}/{resource}/{name}", segment(key.namespace())?)
+    } else {
+        format!("/api/v1/{resource}/{name}")
+    };
     if let Some(version) = read.resource_version() {
         path.push_str("?resourceVersion=");
         path.push_str(version);

@@ -14,8 +14,9 @@ use std::time::Duration;
 pub enum ReadError {
     /// No pod of this node refers to the object, so larder does not read it.
     #[error(
-        "{} \"{key}\" is not held: no pod of node \"{node}\" refers to it; {}",
+        "{} \"{key}\" is not held: no pod of node \"{node}\" {}; {}",
         kind.singular(),
+        if *kind == Kind::Namespace { "is in it" } else { "refers to it" },
         if *from_manifests { "add a pod that does" } else { "read it from the API server" }
     )]
     NotReferenced {
@@ -27,6 +28,21 @@ pub enum ReadError {
         node: String,
         /// Whether objects come from manifests, so that no API server can be asked instead.
         from_manifests: bool,
+    },
+    /// larder's identity may not read the object at the API server, and larder has not read it before.
+    #[error(
+        "{} \"{key}\" is not held, because larder may not read it: grant larder's identity a ClusterRole with the verb \"get\" \
+         on the resource \"{}\"; {why}",
+        kind.singular(),
+        kind.resource()
+    )]
+    NotPermitted {
+        /// The object's kind.
+        kind: Kind,
+        /// The object's namespace, empty for a namespace, and its name.
+        key: ObjectKey,
+        /// The refusal, with the identity that the API server saw.
+        why: String,
     },
     /// The read was for a pod that does not refer to the object, or whose objects are not held.
     #[error("{} \"{key}\" is not held for pod \"{pod}\" (uid {uid}): {why}", kind.singular())]
@@ -98,6 +114,11 @@ impl ReadError {
     /// Whether larder refused the read because no pod, or not the given pod, refers to the object.
     pub fn is_not_referenced(&self) -> bool {
         matches!(self, Self::NotReferenced { .. } | Self::NotReferencedByPod { .. })
+    }
+
+    /// Whether the API server does not let larder read the object.
+    pub fn is_not_permitted(&self) -> bool {
+        matches!(self, Self::NotPermitted { .. })
     }
 
     /// Whether it is not known yet whether the object exists.

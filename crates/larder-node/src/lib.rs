@@ -23,6 +23,7 @@
 //! | a setting, and its check | `config` |
 //! | which sources and tasks run, and what a read of the node returns | `node`; `answer` and `error` are its results |
 //! | whether a read asks the store, and until when it waits | `objects`; `fetch_log` records the failures of fetches and computes their backoff, `reflector_log` records the failures of watches |
+//! | which namespaces are read, and when | `namespaces` |
 //! | how long an object is fresh, and what is last known of it | larder-objects, whose store `objects` asks |
 //! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` holds the objects of a pod that goes until the reads for it are answered |
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
@@ -57,6 +58,7 @@ mod documents;
 mod error;
 mod fetch_log;
 mod metrics;
+mod namespaces;
 mod node;
 mod objects;
 mod reflector_log;

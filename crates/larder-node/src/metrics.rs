@@ -12,7 +12,7 @@ use crate::error::ReadError;
 use larder_clock::Timestamp;
 use larder_objects::{Outcome, ReadKind, Source};
 use larder_pleg::PlegObserver;
-use larder_resource::{KubeObject, ObjectKind};
+use larder_resource::{Kind, KubeObject, ObjectKind};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -116,7 +116,7 @@ impl Metrics {
     }
 
     /// The metrics of one kind.
-    pub(crate) fn of(&self, kind: ObjectKind) -> ObjectMetrics {
+    pub(crate) fn of(&self, kind: Kind) -> ObjectMetrics {
         ObjectMetrics { kind: kind.resource(), all: self.clone() }
     }
 }

@@ -9,16 +9,17 @@ use crate::config::Config;
 use crate::documents::{Documents, FetchedDocument, ServerDocument};
 use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
+use crate::namespaces::Namespaces;
 use crate::objects::{ObjectCache, ObjectCacheConfig, ObjectList};
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
-use crate::strategy::Strategy;
+use crate::strategy::{ChangeDetection, Strategy};
 use crate::tasks::Tasks;
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
 use larder_kube::NodeCheck;
 use larder_manifests::{Broken, BrokenPods};
-use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, StaleReason, StoreTtl};
+use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, Source, StaleReason, StoreTtl};
 use larder_pleg::{EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_resource::journal::Journal;
@@ -46,6 +47,8 @@ const FOLLOW_PERIOD: Duration = Duration::from_secs(10);
 const FOLLOW_MANIFESTS_PERIOD: Duration = Duration::from_millis(250);
 /// How long `stop` waits for the reflectors of a kind.
 const REFLECTORS_END: Duration = Duration::from_secs(2);
+/// Why something of the cluster is not served.
+const NO_API_SERVER: &str = "this larder runs without an API server (--manifests)";
 /// When a client may retry, if no source said when.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -77,6 +80,8 @@ pub struct Node<M: MachineClocks = ThisMachine> {
     /// The object of this node in the API.
     api_object: SourceReader<larder_resource::Node>,
     caches: Arc<Caches<M>>,
+    /// `None` without an API server.
+    namespaces: Option<Arc<Namespaces<M>>>,
     registrar: Arc<Registrar<M>>,
     runtime: Option<Arc<RuntimeSide<M>>>,
     metrics: Metrics,
@@ -137,30 +142,33 @@ impl<M: MachineClocks> Node<M> {
         let runtime = runtime_side(&config, clock, &metrics)?.map(Arc::new);
         let sources = Sources::open(&config, clock).await?;
         let name: Arc<str> = config.node_name.as_str().into();
-        let cache = |kind: ObjectKind, fetch: ObjectSource, reflectors: ObjectReflectors| {
-            let (strategy, default_ttl) = match reflectors {
-                ObjectReflectors::Kube(_) => (*config.change_detection.of(kind), config.default_ttl),
-                // Each read looks into the manifests, which are in memory, and the last object read stays as last known.
-                ObjectReflectors::Manifests => (Strategy::Ttl, Duration::ZERO),
-            };
-            ObjectCache::new(ObjectCacheConfig {
-                kind,
-                node: Arc::clone(&name),
-                strategy,
-                fetch,
-                reflectors,
-                watch: config.auto_options(),
-                clock,
-                ttl: StoreTtl::new(sources.node.clone(), default_ttl),
-                source: sources.source,
-                policy: config.policy.clone(),
-                token: tasks.token.clone(),
-                tasks: tasks.short.clone(),
-                metrics: Arc::new(metrics.of(kind)),
-            })
+        let (strategies, default_ttl) = match sources.source {
+            // Each read looks into the manifests, which are in memory, and the last object read stays as last known.
+            Some(Source::Manifest) => (ChangeDetection::same(Strategy::Ttl), Duration::ZERO),
+            _ => (config.change_detection, config.default_ttl),
         };
-        let caches: Arc<Caches<M>> =
-            Arc::new(sources.objects.map(|kind, (fetch, reflectors)| cache(kind, fetch, reflectors)));
+        let cache = |kind: Kind, strategy, fetch: ObjectSource, reflectors: ObjectReflectors| ObjectCacheConfig {
+            kind,
+            node: Arc::clone(&name),
+            strategy,
+            fetch,
+            reflectors,
+            watch: config.auto_options(),
+            clock,
+            ttl: StoreTtl::new(sources.node.clone(), default_ttl),
+            source: sources.source,
+            policy: config.policy.clone(),
+            token: tasks.token.clone(),
+            tasks: tasks.short.clone(),
+            metrics: Arc::new(metrics.of(kind)),
+        };
+        let caches: Arc<Caches<M>> = Arc::new(sources.objects.map(|kind, (fetch, reflectors)| {
+            ObjectCache::new(cache(kind.into(), *strategies.of(kind), fetch, reflectors))
+        }));
+        let namespaces = sources.namespaces.map(|fetch| {
+            let config = cache(Kind::Namespace, Strategy::Ttl, fetch, ObjectReflectors::None);
+            Arc::new(Namespaces::new(sources.pods.clone(), config))
+        });
         let registrar =
             Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
         let node = Self {
@@ -171,6 +179,7 @@ impl<M: MachineClocks> Node<M> {
             pods: sources.pods,
             api_object: sources.node,
             caches,
+            namespaces,
             registrar,
             runtime,
             metrics,
@@ -364,15 +373,60 @@ impl<M: MachineClocks> Node<M> {
         Ok(self.caches.of(kind).list(wanted, deadline).await)
     }
 
+    /// Reads a namespace that a pod of this node is in, for at most `deadline`. Until the first call, or that of
+    /// [`list_namespaces`](Self::list_namespaces), larder reads no namespace.
+    ///
+    /// # Errors
+    ///
+    /// As [`get_object`](Self::get_object), [`ReadError::NotPermitted`] where larder's identity may not read it, and
+    /// [`ReadError::NotServed`] without an API server.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`get_object`](Self::get_object).
+    pub async fn get_namespace(&self, name: &str, deadline: Duration) -> Result<Answer<KubeObject>, ReadError> {
+        let namespaces = self.namespaces()?;
+        if !namespaces.has(name) {
+            Self::synced(&self.pods, || format!("{} \"{name}\"", Kind::Namespace.singular()))?;
+        }
+        namespaces.read(name, deadline).await
+    }
+
+    /// Reads the namespaces that pods of this node are in, for at most `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadError::Unknown`] until the pods of this node are known, [`ReadError::NotServed`] without an API server. A namespace
+    /// that is not known, or that larder's identity may not read, is in [`ObjectList::unknown`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`get_object`](Self::get_object).
+    pub async fn list_namespaces(
+        &self,
+        wanted: impl Fn(&ObjectKey) -> bool + Send,
+        deadline: Duration,
+    ) -> Result<ObjectList, ReadError> {
+        let namespaces = self.namespaces()?;
+        Self::synced(&self.pods, || Kind::Namespace.resource().to_owned())?;
+        Ok(namespaces.list(wanted, deadline).await)
+    }
+
+    fn namespaces(&self) -> Result<&Arc<Namespaces<M>>, ReadError> {
+        self.namespaces
+            .as_ref()
+            .ok_or_else(|| ReadError::NotServed { what: Kind::Namespace.resource().to_owned(), why: NO_API_SERVER })
+    }
+
     /// The journal of a kind, from which lists and watches of the Kubernetes API are answered. It begins with the first call.
     ///
-    /// The journal of Secrets or ConfigMaps begins above the version of the list of the node's pods. So no version of an earlier
+    /// The journal of Secrets, ConfigMaps or namespaces begins above the version of the list of the node's pods. So no version of an earlier
     /// run of larder is one of its positions.
     ///
     /// # Errors
     ///
     /// [`ReadError::Unknown`] until the pods, or the node, are known: a journal that began earlier would not know from which
-    /// version on it is whole.
+    /// version on it is whole. [`ReadError::NotServed`] for namespaces without an API server.
     ///
     /// ```
     /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
@@ -393,7 +447,7 @@ impl<M: MachineClocks> Node<M> {
         let what = || kind.resource().to_owned();
         match kind {
             Kind::Node => Self::synced(&self.api_object, what)?,
-            Kind::Pod | Kind::Secret | Kind::ConfigMap => Self::synced(&self.pods, what)?,
+            Kind::Pod | Kind::Secret | Kind::ConfigMap | Kind::Namespace => Self::synced(&self.pods, what)?,
         };
         // Objects of manifests have no versions, so their journal needs numbers that no earlier run of larder gave.
         let is_of_manifests = matches!(self.origin, Origin::Manifests { .. });
@@ -404,7 +458,19 @@ impl<M: MachineClocks> Node<M> {
             Kind::Node => self.api_object.journal(base),
             Kind::Secret => self.caches.of(ObjectKind::Secret).journal(base),
             Kind::ConfigMap => self.caches.of(ObjectKind::ConfigMap).journal(base),
+            Kind::Namespace => self.journal_of_namespaces(base)?,
         })
+    }
+
+    fn journal_of_namespaces(&self, base: u64) -> Result<Journal, ReadError> {
+        let namespaces = self.namespaces()?;
+        let (journal, is_first) = namespaces.journal(base);
+        if is_first {
+            let (namespaces, until) = (Arc::clone(namespaces), self.tasks.token.clone());
+            let follow = async move { namespaces.follow(FOLLOW_PERIOD, PREFETCH_DEADLINE, until).await };
+            self.tasks.spawn("follow namespaces", follow);
+        }
+        Ok(journal)
     }
 
     /// A document of the API server, which is fetched when it is first asked for and every ten minutes then.
@@ -419,10 +485,9 @@ impl<M: MachineClocks> Node<M> {
     pub async fn server_document(&self, document: ServerDocument) -> Result<FetchedDocument, ReadError> {
         match &self.origin {
             Origin::Kube(client, _) => self.documents.get(client, &self.clock, document).await,
-            Origin::Manifests { .. } => Err(ReadError::NotServed {
-                what: document.path().to_owned(),
-                why: "this larder runs without an API server (--manifests)",
-            }),
+            Origin::Manifests { .. } => {
+                Err(ReadError::NotServed { what: document.path().to_owned(), why: NO_API_SERVER })
+            }
         }
     }
 

@@ -36,7 +36,7 @@ use larder_objects::{
     AutoOptions, Effects, Fetch, FreshState, Freshness, GetError, ObjectKey, Outcome, PodIdentity, PodObjects, Read,
     Reference, References, Source, StaleReason, Store as _, StoreTtl, StrategyOptions, StrategyStore, WentBack,
 };
-use larder_resource::{KubeObject, Node, ObjectKind, SourceReader};
+use larder_resource::{Kind, KubeObject, Node, ObjectKind, SourceReader};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -59,9 +59,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The most fetches that continue after their readers' deadline. A source that hangs must not collect more of them.
 const MAX_DETACHED: usize = 64;
 
-/// The references of a pod to objects of one of the kinds.
+/// The references of a pod to objects of one of the kinds. Pods refer to no object of the other kinds.
 #[derive(Clone, Copy, Debug)]
-struct ReferencesOf(ObjectKind);
+struct ReferencesOf(Kind);
 
 impl References<Pod> for ReferencesOf {
     fn identity<'p>(&self, pod: &'p Pod) -> PodIdentity<'p> {
@@ -69,9 +69,10 @@ impl References<Pod> for ReferencesOf {
     }
 
     fn visit<'p>(&self, pod: &'p Pod, visit: impl FnMut(Reference<'p>)) {
-        match self.0 {
-            ObjectKind::Secret => larder_objects::references::Secrets.visit(pod, visit),
-            ObjectKind::ConfigMap => larder_objects::references::ConfigMaps.visit(pod, visit),
+        match self.0.object_kind() {
+            Some(ObjectKind::Secret) => larder_objects::references::Secrets.visit(pod, visit),
+            Some(ObjectKind::ConfigMap) => larder_objects::references::ConfigMaps.visit(pod, visit),
+            None => {}
         }
     }
 }
@@ -102,14 +103,14 @@ type ObjectStore<F, R, C> =
     StrategyStore<LoggedFetch<F, C>, LoggedReflectors<R, C, <F as Fetch>::Error>, C, SourceReader<Node>>;
 type Objects<F, R, C> = PodObjects<ObjectStore<F, R, C>, ReferencesOf>;
 
-/// The objects of one kind that this node's pods refer to.
+/// The objects of one kind that this node's pods refer to, or that are held otherwise ([`ObjectCache::hold`]).
 pub(crate) struct ObjectCache<F, R, C>
 where
     F: SourceFetch,
     R: SourceReflectors<F::Error>,
     C: Clock + Clone,
 {
-    kind: ObjectKind,
+    kind: Kind,
     node: Arc<str>,
     clock: C,
     source: Option<Source>,
@@ -128,7 +129,7 @@ where
 
 /// What an [`ObjectCache`] is started with.
 pub(crate) struct ObjectCacheConfig<F, R, C> {
-    pub(crate) kind: ObjectKind,
+    pub(crate) kind: Kind,
     pub(crate) node: Arc<str>,
     pub(crate) strategy: Strategy,
     pub(crate) fetch: F,
@@ -228,10 +229,23 @@ where
             self.view.observe(key, None);
         }
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-        for name in mounted(self.kind, pod) {
+        for name in self.kind.object_kind().into_iter().flat_map(|kind| mounted(kind, pod)) {
             self.objects.store().set_mounted(namespace, name);
         }
         self.new_references.notify_one();
+    }
+
+    /// Holds an object that no pod has to refer to, until [`unhold`](Self::unhold). To be called once for an object. The caller
+    /// runs the effects, where it holds no lock.
+    pub(crate) fn hold(&self, key: &ObjectKey) -> Effects<'_> {
+        self.objects.store().add_references(key.namespace(), &[key.name()], "")
+    }
+
+    /// Ends a [`hold`](Self::hold). The caller runs the effects, where it holds no lock.
+    pub(crate) fn unhold(&self, key: &ObjectKey) -> Effects<'_> {
+        let effects = self.objects.store().delete_references(key.namespace(), &[key.name()], "");
+        self.release(key);
+        effects
     }
 
     /// The caller runs the effects after it has released the lock of `pod_reads`.
@@ -380,7 +394,7 @@ where
 
     fn unknown(&self, key: &ObjectKey, failure: &Failure) -> ReadError {
         ReadError::Unknown {
-            what: format!("{} \"{key}\"", self.kind.kind().singular()),
+            what: format!("{} \"{key}\"", self.kind.singular()),
             why: failure.why.to_string(),
             retry_after: failure.retry_at.saturating_duration_since(self.clock.now()),
         }
@@ -388,7 +402,7 @@ where
 
     fn not_referenced(&self, key: &ObjectKey) -> ReadError {
         ReadError::NotReferenced {
-            kind: self.kind.into(),
+            kind: self.kind,
             key: key.clone(),
             node: self.node.to_string(),
             from_manifests: self.source == Some(Source::Manifest),
@@ -397,7 +411,7 @@ where
 
     fn not_found(&self, key: &ObjectKey, freshness: Freshness) -> ReadError {
         ReadError::NotFound {
-            kind: self.kind.into(),
+            kind: self.kind,
             key: key.clone(),
             age: freshness.age(self.clock.now()),
             freshness: Box::new(freshness),
@@ -444,7 +458,7 @@ where
 }
 
 /// Logs and counts an object whose version went back.
-fn went_back(kind: ObjectKind, metrics: Arc<ObjectMetrics>) -> WentBack<KubeObject> {
+fn went_back(kind: Kind, metrics: Arc<ObjectMetrics>) -> WentBack<KubeObject> {
     Arc::new(move |key, before, after| {
         let (before, after) = (before.resource_version(), after.resource_version());
         tracing::warn!(

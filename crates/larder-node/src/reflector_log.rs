@@ -10,13 +10,13 @@ use crate::objects::View;
 use futures_util::TryFutureExt as _;
 use larder_clock::Clock;
 use larder_objects::{FetchError, ObjectKey, ReflectorEvent, ReflectorSink, Reflectors, Scope};
-use larder_resource::{KubeObject, ObjectKind};
+use larder_resource::{Kind, KubeObject};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Starts reflectors that write the log. Their errors are converted to those of the fetches.
 pub(crate) struct LoggedReflectors<R, C, E> {
-    pub(crate) kind: ObjectKind,
+    pub(crate) kind: Kind,
     pub(crate) reflectors: R,
     pub(crate) clock: C,
     pub(crate) log: Arc<FetchLog>,

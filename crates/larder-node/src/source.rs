@@ -119,8 +119,8 @@ impl Fetch for ObjectSource {
 /// Watches of objects of one kind.
 pub(crate) enum ObjectReflectors {
     Kube(KubeReflectors),
-    /// Nothing is watched, because every read looks into the manifests.
-    Manifests,
+    /// Nothing is watched.
+    None,
 }
 
 impl Reflectors for ObjectReflectors {
@@ -136,21 +136,21 @@ impl Reflectors for ObjectReflectors {
     ) -> Option<KubeReflector> {
         match self {
             Self::Kube(reflectors) => Some(reflectors.start(scope, resume, sink)),
-            Self::Manifests => None,
+            Self::None => None,
         }
     }
 
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
         match self {
             Self::Kube(reflectors) => Either::Left(reflectors.may_watch(namespace)),
-            Self::Manifests => Either::Right(ready(false)),
+            Self::None => Either::Right(ready(false)),
         }
     }
 
     fn count(&self, namespace: &str) -> impl Future<Output = Result<u64, KubeError>> + Send + 'static {
         match self {
             Self::Kube(reflectors) => Either::Left(reflectors.count(namespace)),
-            Self::Manifests => Either::Right(ready(Ok(0))),
+            Self::None => Either::Right(ready(Ok(0))),
         }
     }
 }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// assert_eq!((key.namespace(), key.name()), ("kube-system", "registry"));
 /// assert_eq!(key.to_string(), "kube-system/registry");
 /// assert_ne!(ObjectKey::new("a/b", "c"), ObjectKey::new("a", "b/c"));
+/// // An object outside of namespaces, such as a node.
+/// assert_eq!(ObjectKey::new("", "edge-1").to_string(), "edge-1");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey {
@@ -183,7 +185,7 @@ impl PartialOrd for ObjectKey {
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (namespace, name) = split_len(&self.text);
-        write!(f, "{namespace}/{name}")
+        if namespace.is_empty() { f.write_str(name) } else { write!(f, "{namespace}/{name}") }
     }
 }
 

@@ -29,18 +29,21 @@ pub enum Kind {
     Pod,
     /// `v1/Node`
     Node,
+    /// `v1/Namespace`
+    Namespace,
 }
 
 impl Kind {
     /// Every kind, in the order in which they are listed: first those that pods refer to.
-    pub const ALL: [Self; ObjectKind::ALL.len() + 2] = {
-        let mut all = [Self::Pod; ObjectKind::ALL.len() + 2];
+    pub const ALL: [Self; ObjectKind::ALL.len() + 3] = {
+        let mut all = [Self::Pod; ObjectKind::ALL.len() + 3];
         let mut at = 0;
         while at < ObjectKind::ALL.len() {
             all[at] = ObjectKind::ALL[at].kind();
             at += 1;
         }
         all[at + 1] = Self::Node;
+        all[at + 2] = Self::Namespace;
         all
     };
 
@@ -51,6 +54,7 @@ impl Kind {
             Self::ConfigMap => "ConfigMap",
             Self::Pod => "Pod",
             Self::Node => "Node",
+            Self::Namespace => "Namespace",
         }
     }
 
@@ -61,6 +65,7 @@ impl Kind {
             Self::ConfigMap => "configmaps",
             Self::Pod => "pods",
             Self::Node => "nodes",
+            Self::Namespace => "namespaces",
         }
     }
 
@@ -71,6 +76,7 @@ impl Kind {
             Self::ConfigMap => "configmap",
             Self::Pod => "pod",
             Self::Node => "node",
+            Self::Namespace => "namespace",
         }
     }
 
@@ -81,12 +87,18 @@ impl Kind {
             Self::ConfigMap => Some("cm"),
             Self::Pod => Some("po"),
             Self::Node => Some("no"),
+            Self::Namespace => Some("ns"),
         }
+    }
+
+    /// Whether each of its objects has a status, which has a path of its own.
+    pub const fn has_status(self) -> bool {
+        matches!(self, Self::Pod | Self::Node | Self::Namespace)
     }
 
     /// Whether its objects live in a namespace.
     pub const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Node)
+        !matches!(self, Self::Node | Self::Namespace)
     }
 
     /// The same kind among those that pods refer to.
@@ -94,7 +106,7 @@ impl Kind {
         match self {
             Self::Secret => Some(ObjectKind::Secret),
             Self::ConfigMap => Some(ObjectKind::ConfigMap),
-            Self::Pod | Self::Node => None,
+            Self::Pod | Self::Node | Self::Namespace => None,
         }
     }
 }
@@ -205,7 +217,7 @@ mod tests {
     #[test]
     fn the_lists_have_every_kind_once() {
         let words = |kinds: &[Kind]| kinds.iter().map(|kind| kind.as_str()).collect::<Vec<_>>();
-        assert_eq!(words(&Kind::ALL), ["Secret", "ConfigMap", "Pod", "Node"]);
+        assert_eq!(words(&Kind::ALL), ["Secret", "ConfigMap", "Pod", "Node", "Namespace"]);
         for kind in ObjectKind::ALL {
             assert_eq!(kind.kind().object_kind(), Some(kind));
             assert_eq!(ObjectKind::from_resource(kind.resource()), Some(kind));

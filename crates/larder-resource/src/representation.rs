@@ -22,11 +22,9 @@
 //! Version `v1` of `meta.k8s.io` alone. Cells read the fields that they need, and check no others.
 
 mod age;
-mod kind;
 mod metadata;
 mod table;
 
 pub use age::{age, human_duration};
-pub use kind::TableKind;
 pub use metadata::{partial_metadata, partial_metadata_list};
 pub use table::{Column, IncludeObject, ObjectSummary, Row, RowCondition, Table, UnknownIncludeObject, columns, row};

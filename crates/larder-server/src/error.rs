@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | the object is known to be absent | 404 | `NotFound`, with `Age` |
 //! | no pod of this node refers to the object, or the pod of `?pod=` does not | 403 | `Forbidden` |
+//! | larder's identity may not read the object at the API server | 403 | `Forbidden` |
 //! | the object is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the daemon runs without the source | 501 | `NotImplemented` |
 //! | a parameter is wrong, or a path of larder's own does not know it; a path cannot be decoded | 400 | `BadRequest` |
@@ -128,9 +129,10 @@ impl ApiError {
     pub(crate) fn code(&self) -> StatusCode {
         match self {
             Self::Read(ReadError::NotFound { .. }) | Self::UnknownPath(_) => StatusCode::NOT_FOUND,
-            Self::Read(ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. }) | Self::Forbidden(_) => {
-                StatusCode::FORBIDDEN
-            }
+            Self::Read(
+                ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. } | ReadError::NotPermitted { .. },
+            )
+            | Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) | Self::Token(_) => StatusCode::UNAUTHORIZED,
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_)
@@ -231,7 +233,8 @@ impl ApiError {
             Self::Read(
                 ReadError::NotFound { kind, key, .. }
                 | ReadError::NotReferenced { kind, key, .. }
-                | ReadError::NotReferencedByPod { kind, key, .. },
+                | ReadError::NotReferencedByPod { kind, key, .. }
+                | ReadError::NotPermitted { kind, key, .. },
             ) => (Some(kind.resource().to_owned()), Some(key.name().to_owned())),
             _ => (None, None),
         };

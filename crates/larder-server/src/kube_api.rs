@@ -1,5 +1,5 @@
-//! The Kubernetes API, read-only, for what this node holds: get, list and watch of pods, this node, and the Secrets and `ConfigMap`s
-//! that its pods refer to, in JSON; discovery; and the reviews of the caller's own rights.
+//! The Kubernetes API, read-only, for what this node holds: get, list and watch of pods, this node, the Secrets and `ConfigMap`s
+//! that its pods refer to, and the namespaces that they are in, in JSON; discovery; and the reviews of the caller's own rights.
 //!
 //! Lists and watches come from the [journal](larder_resource::journal) of their kind, so that a watch goes on where a list ended.
 //!
@@ -19,7 +19,7 @@ use axum::handler::Handler;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderMap, HeaderValue, header};
-use larder_node::{Answer, ObjectKind, ReadError};
+use larder_node::{Answer, ObjectKind, ObjectList, ReadError};
 use larder_objects::ObjectKey;
 use larder_resource::journal::Journal;
 use larder_resource::{Kind, KubeObject, json_of};
@@ -65,6 +65,8 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/{kind}", get(collection))
         .route("/api/v1/nodes/{name}", get(get_node))
         .route("/api/v1/nodes/{name}/status", get(get_node))
+        .route("/api/v1/namespaces/{namespace}", get(get_namespace))
+        .route("/api/v1/namespaces/{namespace}/status", get(get_namespace))
         .route("/api/v1/namespaces/{namespace}/{kind}", get(collection_in_namespace))
         .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(get_one))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/status", get(get_pod_status))
@@ -210,6 +212,7 @@ struct Known {
 /// Makes sure that the wanted objects are known.
 async fn known(app: &App, kind: Kind, wanted: &Wanted, params: &Params) -> Result<Known, ApiError> {
     let held = |freshness| Known { freshness: Some(freshness), warnings: HeaderMap::new() };
+    let may_want = |key: &ObjectKey| wanted.may_have(key.namespace(), key.name());
     match kind {
         Kind::Pod => {
             let list = app.node.list_pods()?;
@@ -220,14 +223,28 @@ async fn known(app: &App, kind: Kind, wanted: &Wanted, params: &Params) -> Resul
             Err(ReadError::NotFound { freshness, .. }) => Ok(held(AnswerFreshness::held(*freshness, None))),
             Err(error) => Err(error.into()),
         },
-        Kind::Secret => known_objects(app, ObjectKind::Secret, wanted, params).await,
-        Kind::ConfigMap => known_objects(app, ObjectKind::ConfigMap, wanted, params).await,
+        Kind::Secret => {
+            let list = app.node.list_objects(ObjectKind::Secret, may_want, read_timeout(params)?).await?;
+            known_objects(app, kind, list, wanted, params)
+        }
+        Kind::ConfigMap => {
+            let list = app.node.list_objects(ObjectKind::ConfigMap, may_want, read_timeout(params)?).await?;
+            known_objects(app, kind, list, wanted, params)
+        }
+        Kind::Namespace => {
+            let list = app.node.list_namespaces(may_want, read_timeout(params)?).await?;
+            known_objects(app, kind, list, wanted, params)
+        }
     }
 }
 
-async fn known_objects(app: &App, kind: ObjectKind, wanted: &Wanted, params: &Params) -> Result<Known, ApiError> {
-    let may_want = |key: &ObjectKey| wanted.may_have(key.namespace(), key.name());
-    let mut list = app.node.list_objects(kind, may_want, read_timeout(params)?).await?;
+fn known_objects(
+    app: &App,
+    kind: Kind,
+    mut list: ObjectList,
+    wanted: &Wanted,
+    params: &Params,
+) -> Result<Known, ApiError> {
     let warnings = incomplete(kind.resource(), &list.unknown, list.items.len(), params.flag("partial"))?;
     list.items.retain(|answer| wanted.has_object(&answer.object));
     // That there are none is as fresh as the pods, none of which refers to one.
@@ -258,6 +275,10 @@ fn incomplete(
     let mut headers = HeaderMap::new();
     let Some((key, error)) = unknown.first() else { return Ok(headers) };
     if !partial {
+        // To ask again does not help.
+        if unknown.iter().all(|(_, error)| error.is_not_permitted()) {
+            return Err(error.clone().into());
+        }
         let retry_after = unknown.iter().filter_map(|(_, error)| match error {
             ReadError::Unknown { retry_after, .. } => Some(*retry_after),
             _ => None,
@@ -307,6 +328,19 @@ async fn get_node(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     one(&app, Kind::Node, &params, &headers, app.node.get_node(&name))
+}
+
+/// `/api/v1/namespaces/{namespace}`, and its status.
+async fn get_namespace(
+    State(app): Shared,
+    Names(name): Names<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if name.is_empty() {
+        return Err(unknown_path("/api/v1/namespaces/"));
+    }
+    one(&app, Kind::Namespace, &params, &headers, app.node.get_namespace(&name, read_timeout(&params)?).await)
 }
 
 /// `/api/v1/namespaces/{namespace}/pods/{name}/status`.

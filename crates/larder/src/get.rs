@@ -21,8 +21,8 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Kinds: secrets, configmaps (cm), pods (po), nodes (no). larder has only the Secrets \
-and ConfigMaps that pods of this node refer to.
+Kinds: secrets, configmaps (cm), pods (po), nodes (no), namespaces (ns). larder has only \
+the Secrets and ConfigMaps that pods of this node refer to, and the namespaces that they are in.
 
 Examples:
   larder get pods -A
@@ -293,7 +293,7 @@ impl Get {
         let is_wide = self.options.output == Format::Wide;
         let with_namespace = self.options.all_namespaces && kind.is_namespaced();
         let is_shown = |column: &representation::Column| is_wide || column.priority == 0;
-        let columns = representation::columns(kind.into());
+        let columns = representation::columns(kind);
         let names = columns.iter().filter(|column| is_shown(column)).map(|column| column.name.to_uppercase());
         let mut header: Vec<String> = with_namespace.then(|| "NAMESPACE".to_owned()).into_iter().chain(names).collect();
         header.extend(is_wide.then(|| "FRESHNESS".to_owned()));
@@ -346,13 +346,13 @@ fn object_row(kind: ObjectKind, entry: &ObjectEntry, now: Timestamp) -> Option<R
 /// The row of a document. One that cannot be read has a row all the same, and takes nothing from the others.
 fn document_row(kind: Kind, json: &str, freshness: &str, now: Timestamp) -> Row {
     let Named { metadata } = serde_json::from_str(json).unwrap_or_default();
-    let cells = match representation::row(kind.into(), json.as_bytes(), now) {
+    let cells = match representation::row(kind, json.as_bytes(), now) {
         Ok(row) => row.cells,
         Err(error) => {
             let Name { namespace, name } = &metadata;
             let key = if kind.is_namespaced() { format!("{namespace}/{name}") } else { name.clone() };
             output::complain(&format!("Warning: {} \"{key}\" cannot be read: {error}", kind.singular()));
-            let columns = representation::columns(kind.into()).iter().skip(1);
+            let columns = representation::columns(kind).iter().skip(1);
             let words = columns.map(|column| if column.name == "Status" { "Unreadable" } else { "<unknown>" });
             std::iter::once(metadata.name.as_str()).chain(words).map(Value::from).collect()
         }

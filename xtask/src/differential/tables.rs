@@ -8,8 +8,8 @@ use crate::{checkout, shell};
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use larder_resource::DecodeError;
-use larder_resource::representation::{IncludeObject, Table, TableKind, partial_metadata, partial_metadata_list};
+use larder_resource::representation::{IncludeObject, Table, partial_metadata, partial_metadata_list};
+use larder_resource::{DecodeError, Kind};
 use objects::{NOW, Objects};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ const SHOWN: usize = 10;
 
 /// One question to both sides.
 struct Question {
-    kind: TableKind,
+    kind: Kind,
     include: IncludeObject,
     document: Document,
 }
@@ -81,7 +81,7 @@ pub(super) fn check(program: &Path, seed: u64, count: usize) -> Result<Agreement
 
 fn random_question(objects: &mut Objects, at: usize) -> Question {
     // Every other object is a pod, for its printer has the most cases.
-    let kind = if at.is_multiple_of(2) { TableKind::Pod } else { TableKind::ALL[at / 2 % TableKind::ALL.len()] };
+    let kind = if at.is_multiple_of(2) { Kind::Pod } else { Kind::ALL[at / 2 % Kind::ALL.len()] };
     let include = objects.pick(&[IncludeObject::None, IncludeObject::Metadata, IncludeObject::Object]);
     let document = if objects.percent(8) {
         let items = (0..objects.up_to(5)).map(|_| objects.object(kind)).collect();
@@ -105,7 +105,7 @@ fn upstream_objects() -> Result<Vec<Question>> {
         if !release.is_dir() {
             continue;
         }
-        for kind in TableKind::ALL {
+        for kind in Kind::ALL {
             for roundtrip in ["", ".after_roundtrip"] {
                 let path = release.join(format!("core.v1.{}{roundtrip}.json", kind.as_str()));
                 if !path.exists() {

@@ -11,7 +11,7 @@ use larder_clock::{Clock, MachineClocks, MonotonicClock};
 use larder_kube::{KubeClient, KubeReflectors, NodeSource, PodSource};
 use larder_manifests::{ManifestOptions, ManifestSource};
 use larder_objects::Source;
-use larder_resource::{PerKind, Pod, SourceReader, SourceWriter, source};
+use larder_resource::{Kind, PerKind, Pod, SourceReader, SourceWriter, source};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ pub(super) struct Sources {
     pub(super) pods: SourceReader<Pod>,
     pub(super) node: SourceReader<larder_resource::Node>,
     pub(super) objects: PerKind<(ObjectSource, ObjectReflectors)>,
+    /// Fetches of namespaces, which only an API server has.
+    pub(super) namespaces: Option<ObjectSource>,
     pub(super) run: RunSources,
     pub(super) source: Option<Source>,
 }
@@ -60,6 +62,7 @@ impl Sources {
             pods: pods.reader(),
             node: node.reader(),
             objects,
+            namespaces: Some(ObjectSource::Kube(client.fetcher(Kind::Namespace))),
             run: RunSources::Kube(pods, node),
             source: None,
             origin: Origin::Kube(client, reflectors),
@@ -74,12 +77,12 @@ impl Sources {
         let (writer, node) = source::new(Source::Manifest, clock);
         writer.replace([], "");
         writer.watching();
-        let objects =
-            PerKind::from_fn(|kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::Manifests));
+        let objects = PerKind::from_fn(|kind| (ObjectSource::Manifests(reader.fetcher(kind)), ObjectReflectors::None));
         Ok(Self {
             pods: reader.pods().clone(),
             node,
             objects,
+            namespaces: None,
             run: RunSources::Manifests(manifests),
             source: Some(Source::Manifest),
             origin: Origin::Manifests { reader, _no_node: writer },

@@ -108,18 +108,27 @@ where
     /// says so.
     pub(crate) async fn follow(&self, every: Duration, deadline: Duration, token: CancellationToken) {
         while token.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
-            if self.view.begun().is_none_or(|journal| journal.followers() == 0) {
+            if !self.is_followed() {
                 continue;
             }
-            let reads = self.objects.store().snapshot().into_iter().map(|status| async move {
-                // The log has the result. These reads are larder's own, so the metrics do not count them.
-                let _ = self.read_inner(&status.key, self.clock.now(), deadline).await;
-            });
-            let all = stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>();
-            if token.run_until_cancelled(all).await.is_none() {
+            if token.run_until_cancelled(self.read_all(deadline)).await.is_none() {
                 return;
             }
         }
+    }
+
+    /// Reads all objects for the journal. These reads are larder's own, so the metrics do not count them.
+    pub(crate) async fn read_all(&self, deadline: Duration) {
+        let reads = self.objects.store().snapshot().into_iter().map(|status| async move {
+            // The log has the result.
+            let _ = self.read_inner(&status.key, self.clock.now(), deadline).await;
+        });
+        stream::iter(reads).buffer_unordered(READS_AT_ONCE).collect::<()>().await;
+    }
+
+    /// Whether somebody watches these objects by the Kubernetes API.
+    pub(crate) fn is_followed(&self) -> bool {
+        self.view.begun().is_some_and(|journal| journal.followers() > 0)
     }
 
     /// Fetches the objects that pods refer to and that were never fetched, until the token is cancelled. Skips objects of the

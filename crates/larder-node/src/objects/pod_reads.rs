@@ -83,7 +83,7 @@ where
         deadline: Duration,
     ) -> Result<Answer<KubeObject>, ReadError> {
         let refused = |why| ReadError::NotReferencedByPod {
-            kind: self.kind.into(),
+            kind: self.kind,
             key: ObjectKey::new(pod.namespace, name),
             pod: ObjectKey::new(pod.namespace, pod.name),
             uid: pod.uid.to_owned(),

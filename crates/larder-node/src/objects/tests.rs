@@ -202,7 +202,7 @@ fn cache_from(
     policy: Policy,
 ) -> Cache {
     Arc::new(ObjectCache::new(ObjectCacheConfig {
-        kind: ObjectKind::Secret,
+        kind: Kind::Secret,
         node: "node-1".into(),
         strategy,
         reflectors: ReflectorsFrom(Arc::clone(server)),
@@ -214,7 +214,7 @@ fn cache_from(
         policy,
         token: CancellationToken::new(),
         tasks: TaskTracker::new(),
-        metrics: Arc::new(crate::metrics::Metrics::new().of(ObjectKind::Secret)),
+        metrics: Arc::new(crate::metrics::Metrics::new().of(Kind::Secret)),
     }))
 }
 

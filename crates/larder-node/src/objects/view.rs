@@ -19,7 +19,7 @@
 
 use larder_objects::{ObjectKey, Scope};
 use larder_resource::journal::{Journal, Order, Resource};
-use larder_resource::{KubeObject, ObjectKind};
+use larder_resource::{Kind, KubeObject};
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -34,7 +34,7 @@ pub(crate) trait Visible: Send + Sync {
 
 /// What clients see of a kind of objects.
 pub(crate) struct View {
-    kind: ObjectKind,
+    kind: Kind,
     /// Weak, because the store owns what tells the view.
     store: OnceLock<Weak<dyn Visible>>,
     journal: OnceLock<Journal>,
@@ -42,7 +42,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    pub(crate) fn new(kind: ObjectKind) -> Arc<Self> {
+    pub(crate) fn new(kind: Kind) -> Arc<Self> {
         Arc::new(Self { kind, store: OnceLock::new(), journal: OnceLock::new(), is_filled: OnceLock::new() })
     }
 
@@ -54,7 +54,7 @@ impl View {
 
     /// The journal, which the first call begins with what the store holds, at a version above `base`.
     pub(crate) fn journal(&self, base: u64) -> Journal {
-        let journal = self.journal.get_or_init(|| Journal::new(self.kind.kind(), Order::AsSeen));
+        let journal = self.journal.get_or_init(|| Journal::new(self.kind, Order::AsSeen));
         // What changes from here on is observed by others too, and nobody follows before all is there.
         self.is_filled.get_or_init(|| {
             self.observe_all(None);

@@ -25,13 +25,13 @@ fn follow(release_ended: bool) -> Followed {
     let clock = MonotonicClock::new();
     let manifests = ManifestSource::new(folder.path(), "node-1", clock, ManifestOptions::default()).unwrap();
     let metrics = Metrics::new();
-    let cache = |kind| {
+    let cache = |kind: larder_resource::ObjectKind| {
         ObjectCache::new(ObjectCacheConfig {
-            kind,
+            kind: kind.into(),
             node: "node-1".into(),
             strategy: Strategy::Ttl,
             fetch: ObjectSource::Manifests(manifests.reader().fetcher(kind)),
-            reflectors: ObjectReflectors::Manifests,
+            reflectors: ObjectReflectors::None,
             watch: AutoOptions::default(),
             clock,
             ttl: StoreTtl::new(source::new(Source::Manifest, clock).1, Duration::ZERO),
@@ -39,7 +39,7 @@ fn follow(release_ended: bool) -> Followed {
             policy: Policy { fetch_backoff_initial: Duration::ZERO, ..Policy::default() },
             token: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            metrics: Arc::new(metrics.of(kind)),
+            metrics: Arc::new(metrics.of(kind.into())),
         })
     };
     let caches = Caches::from_fn(cache);

@@ -1,76 +1,18 @@
 //! A machine that sleeps: after it wakes, all that the node holds is stale at once and says why, and is fresh again once the
 //! API server has answered.
 
-use http::uri::Authority;
-use larder_clock::{ClockOffsets, MachineClocks, MonotonicClock};
-use larder_kube::{ByteStream, Connecting, Connector};
+use crate::machine::{InMemory, Laptop};
+use larder_clock::MonotonicClock;
 use larder_node::{Cluster, Config, Node, ObjectKind, RuntimeEndpoint, Strategy};
 use larder_objects::Freshness;
 use larder_testkit::api_server::{ApiServer, ApiServerOptions};
 use larder_testkit::objects::{config_map, node, pod, secret};
 use larder_testkit::poll_until;
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// The clocks of a machine that is awake on tokio's time, and asleep when the test says so.
-struct Laptop {
-    started: Instant,
-    slept: AtomicI64,
-    offsets: ClockOffsets,
-}
-
-impl Laptop {
-    fn leaked() -> &'static Self {
-        Box::leak(Box::new(Self { started: Instant::now(), slept: AtomicI64::new(0), offsets: ClockOffsets::new() }))
-    }
-
-    fn sleep(&self, time: Duration) {
-        self.slept.fetch_add(i64::try_from(time.as_nanos()).unwrap(), Ordering::Relaxed);
-    }
-}
-
-impl MachineClocks for &'static Laptop {
-    fn since_boot(&self) -> i128 {
-        self.awake() + i128::from(self.slept.load(Ordering::Relaxed))
-    }
-
-    fn awake(&self) -> i128 {
-        i128::try_from(self.started.elapsed().as_nanos()).unwrap()
-    }
-
-    fn awake_at_tick(&self) -> i128 {
-        self.awake()
-    }
-
-    fn wall(&self) -> i128 {
-        self.since_boot()
-    }
-
-    fn offsets(&self) -> &ClockOffsets {
-        &self.offsets
-    }
-}
-
-/// Connects to the server over streams in memory, whatever host is asked for.
-struct InMemory(Arc<ApiServer>);
-
-impl Connector for InMemory {
-    fn connect(&self, _: &Authority) -> Connecting {
-        let server = Arc::clone(&self.0);
-        Box::pin(async move { Ok(Box::new(server.connect_in_memory()?) as Box<dyn ByteStream>) })
-    }
-}
-
-impl fmt::Debug for InMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InMemory")
-    }
-}
 
 /// How fresh what the node holds of one thing is, and why that is stale.
 type Held = (&'static str, Freshness, Option<String>);

@@ -1,8 +1,8 @@
 //! The metadata of objects alone, as `PartialObjectMetadata` and its list.
 
-use super::kind::TableKind;
 use crate::error::DecodeError;
 use crate::json::{Borrowed, Fields, Strict, read};
+use crate::kind::Kind;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,16 +18,17 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The bytes are not JSON, or the metadata is not an object.
 ///
 /// ```
-/// use larder_resource::representation::{TableKind, partial_metadata};
+/// use larder_resource::Kind;
+/// use larder_resource::representation::partial_metadata;
 ///
 /// let json = br#"{"metadata":{"name":"db","managedFields":[],"generation":3},"data":{"password":"c2VjcmV0"}}"#;
 /// assert_eq!(
-///     partial_metadata(TableKind::Secret, json)?,
+///     partial_metadata(Kind::Secret, json)?,
 ///     r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"db","generation":3}}"#
 /// );
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
-pub fn partial_metadata(kind: TableKind, json: &[u8]) -> Result<Bytes, DecodeError> {
+pub fn partial_metadata(kind: Kind, json: &[u8]) -> Result<Bytes, DecodeError> {
     let mut out = Vec::new();
     write_partial(kind, metadata_of(json)?, json, &mut out)?;
     Ok(out.into())
@@ -40,15 +41,16 @@ pub fn partial_metadata(kind: TableKind, json: &[u8]) -> Result<Bytes, DecodeErr
 /// An item has no [`partial_metadata`].
 ///
 /// ```
-/// use larder_resource::representation::{TableKind, partial_metadata_list};
+/// use larder_resource::Kind;
+/// use larder_resource::representation::partial_metadata_list;
 ///
-/// let list = partial_metadata_list(TableKind::Pod, "7", [br#"{"metadata":{"name":"web"},"spec":{}}"#])?;
+/// let list = partial_metadata_list(Kind::Pod, "7", [br#"{"metadata":{"name":"web"},"spec":{}}"#])?;
 /// assert!(list.starts_with(br#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","#));
 /// assert!(list.ends_with(br#""metadata":{"name":"web"}}]}"#));
 /// # Ok::<(), larder_resource::DecodeError>(())
 /// ```
 pub fn partial_metadata_list(
-    kind: TableKind,
+    kind: Kind,
     resource_version: &str,
     items: impl IntoIterator<Item = impl AsRef<[u8]>>,
 ) -> Result<Bytes, DecodeError> {
@@ -78,16 +80,11 @@ fn metadata_of(json: &[u8]) -> Result<&str, DecodeError> {
 }
 
 /// The `PartialObjectMetadata` with the metadata of the object `json`, which is an object too.
-pub(super) fn write_partial(
-    kind: TableKind,
-    metadata: &str,
-    json: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<(), DecodeError> {
+pub(super) fn write_partial(kind: Kind, metadata: &str, json: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#);
     match kind {
-        TableKind::Secret => write_without_values(metadata, json, out)?,
-        TableKind::ConfigMap | TableKind::Pod | TableKind::Node | TableKind::Namespace => {
+        Kind::Secret => write_without_values(metadata, json, out)?,
+        Kind::ConfigMap | Kind::Pod | Kind::Node | Kind::Namespace => {
             out.extend_from_slice(metadata.as_bytes());
         }
     }
@@ -184,7 +181,7 @@ struct Nothing {}
 mod tests {
     use super::*;
 
-    fn metadata(kind: TableKind, json: &str) -> String {
+    fn metadata(kind: Kind, json: &str) -> String {
         let bytes = partial_metadata(kind, json.as_bytes()).unwrap_or_else(|error| panic!("{error}: {json}"));
         let head = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
         let text = std::str::from_utf8(&bytes).unwrap();
@@ -198,12 +195,12 @@ mod tests {
             r#"{ "managedFields" : [] , "annotations": {"kubectl.kubernetes.io/last-applied-configuration":"{}"}}"#,
         ] {
             let json = format!(r#"{{"spec":{{"x":1}},"metadata":{given}}}"#);
-            for kind in [TableKind::ConfigMap, TableKind::Pod, TableKind::Node, TableKind::Namespace] {
+            for kind in [Kind::ConfigMap, Kind::Pod, Kind::Node, Kind::Namespace] {
                 assert_eq!(metadata(kind, &json), given);
             }
         }
         for json in ["{}", r#"{"metadata":null}"#, r#"{"metadata":{}}"#] {
-            for kind in TableKind::ALL {
+            for kind in Kind::ALL {
                 assert_eq!(metadata(kind, json), "{}");
             }
         }
@@ -230,33 +227,33 @@ mod tests {
             ),
         ] {
             let json = format!(r#"{{"metadata":{given},"data":{{"key":"v"}}}}"#);
-            assert_eq!(metadata(TableKind::Secret, &json), expected);
+            assert_eq!(metadata(Kind::Secret, &json), expected);
         }
     }
 
     #[test]
     fn metadata_that_is_no_object_is_refused() {
         for json in [r#"{"metadata":5}"#, r#"{"metadata":"c2VjcmV0"}"#, r#"{"metadata":[{}]}"#] {
-            for kind in TableKind::ALL {
+            for kind in Kind::ALL {
                 let error = partial_metadata(kind, json.as_bytes()).unwrap_err();
                 assert!(matches!(&error, DecodeError::WrongType { field, .. } if &**field == "metadata"), "{error:?}");
                 assert!(partial_metadata_list(kind, "1", [json]).is_err());
             }
         }
         let json = br#"{"metadata":{"annotations":"c2VjcmV0"}}"#;
-        let error = partial_metadata(TableKind::Secret, json).unwrap_err();
+        let error = partial_metadata(Kind::Secret, json).unwrap_err();
         assert_eq!(error.to_string(), "the field metadata.annotations has the wrong type, at line 1 column 37");
         for json in ["", "[]", "null", r#"{"metadata":{"#, "{} {}"] {
-            assert!(partial_metadata(TableKind::Pod, json.as_bytes()).is_err(), "{json}");
+            assert!(partial_metadata(Kind::Pod, json.as_bytes()).is_err(), "{json}");
         }
     }
 
     #[test]
     fn a_list_has_each_item_by_itself() {
-        let one = partial_metadata(TableKind::Pod, br#"{"metadata":{"name":"a"}}"#).unwrap();
+        let one = partial_metadata(Kind::Pod, br#"{"metadata":{"name":"a"}}"#).unwrap();
         let one = std::str::from_utf8(&one).unwrap();
         let head = r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":"#;
-        let list = |version, items: &[&str]| partial_metadata_list(TableKind::Pod, version, items).unwrap();
+        let list = |version, items: &[&str]| partial_metadata_list(Kind::Pod, version, items).unwrap();
         assert_eq!(list("", &[]), format!(r#"{head}{{}},"items":[]}}"#));
         let items = [r#"{"metadata":{"name":"a"}}"#; 2];
         assert_eq!(list("7", &items), format!(r#"{head}{{"resourceVersion":"7"}},"items":[{one},{one}]}}"#));

@@ -1,8 +1,8 @@
 //! Tables: the columns of a kind, the cells of an object, and the documents that hold them.
 
-use super::kind::TableKind;
 use super::metadata;
 use crate::error::DecodeError;
+use crate::kind::Kind;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -86,20 +86,21 @@ pub struct Row<'a> {
 /// The bytes are not JSON, or a field that a cell needs has the wrong type; the error names the field.
 ///
 /// ```
-/// use larder_resource::representation::{TableKind, row};
+/// use larder_resource::Kind;
+/// use larder_resource::representation::row;
 ///
 /// let json = br#"{"metadata":{"name":"site","creationTimestamp":"2026-01-01T00:00:00Z"},"data":{"port":"80"}}"#;
-/// let row = row(TableKind::ConfigMap, json, "2026-01-03T00:00:00Z".parse()?)?;
+/// let row = row(Kind::ConfigMap, json, "2026-01-03T00:00:00Z".parse()?)?;
 /// assert_eq!(row.cells, ["site".into(), 1.into(), serde_json::Value::from("2d")]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn row(kind: TableKind, json: &[u8], now: Timestamp) -> Result<Row<'_>, DecodeError> {
+pub fn row(kind: Kind, json: &[u8], now: Timestamp) -> Result<Row<'_>, DecodeError> {
     match kind {
-        TableKind::Secret => cells::secret(json, now),
-        TableKind::ConfigMap => cells::config_map(json, now),
-        TableKind::Pod => pod::row(json, now),
-        TableKind::Node => node::row(json, now),
-        TableKind::Namespace => cells::namespace(json, now),
+        Kind::Secret => cells::secret(json, now),
+        Kind::ConfigMap => cells::config_map(json, now),
+        Kind::Pod => pod::row(json, now),
+        Kind::Node => node::row(json, now),
+        Kind::Namespace => cells::namespace(json, now),
     }
 }
 
@@ -110,10 +111,11 @@ pub fn row(kind: TableKind, json: &[u8], now: Timestamp) -> Result<Row<'_>, Deco
 ///
 /// ```
 /// use bytes::Bytes;
-/// use larder_resource::representation::{IncludeObject, Table, TableKind};
+/// use larder_resource::Kind;
+/// use larder_resource::representation::{IncludeObject, Table};
 ///
 /// let json = Bytes::from(r#"{"metadata":{"name":"web","resourceVersion":"7"},"status":{"phase":"Active"}}"#);
-/// let table = Table { kind: TableKind::Namespace, include: IncludeObject::None, with_columns: false };
+/// let table = Table { kind: Kind::Namespace, include: IncludeObject::None, with_columns: false };
 /// let parts = table.object(&json, "2026-01-01T00:00:00Z".parse()?)?;
 /// assert_eq!(
 ///     parts.concat(),
@@ -125,7 +127,7 @@ pub fn row(kind: TableKind, json: &[u8], now: Timestamp) -> Result<Row<'_>, Deco
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Table {
     /// The kind of the objects.
-    pub kind: TableKind,
+    pub kind: Kind,
     /// What each row says of its object.
     pub include: IncludeObject,
     /// Whether the document defines its columns. In a watch, only the first one does.
@@ -172,10 +174,11 @@ impl Table {
     ///
     /// ```
     /// use bytes::Bytes;
-    /// use larder_resource::representation::{IncludeObject, Table, TableKind};
+    /// use larder_resource::Kind;
+    /// use larder_resource::representation::{IncludeObject, Table};
     ///
     /// let json = Bytes::from(r#"{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"9"}}"#);
-    /// let table = Table { kind: TableKind::Secret, include: IncludeObject::None, with_columns: false };
+    /// let table = Table { kind: Kind::Secret, include: IncludeObject::None, with_columns: false };
     /// let text = String::from_utf8(table.bookmark(&json)?.concat())?;
     /// assert!(text.contains(r#""metadata":{"resourceVersion":"9"}"#));
     /// assert!(text.ends_with(r#""rows":[{"cells":["","",0,"<unknown>"],"object":null}]}"#));
@@ -184,11 +187,9 @@ impl Table {
     pub fn bookmark(self, json: &Bytes) -> Result<Vec<Bytes>, DecodeError> {
         let cells = match self.kind {
             // What is not stored has none of the defaults of a stored object.
-            TableKind::Secret => ObjectSummary::default().secret_cells("", Timestamp::UNIX_EPOCH),
-            TableKind::Namespace => cells::namespace_cells("", "", None, Timestamp::UNIX_EPOCH),
-            kind @ (TableKind::ConfigMap | TableKind::Pod | TableKind::Node) => {
-                row(kind, b"{}", Timestamp::UNIX_EPOCH)?.cells
-            }
+            Kind::Secret => ObjectSummary::default().secret_cells("", Timestamp::UNIX_EPOCH),
+            Kind::Namespace => cells::namespace_cells("", "", None, Timestamp::UNIX_EPOCH),
+            kind @ (Kind::ConfigMap | Kind::Pod | Kind::Node) => row(kind, b"{}", Timestamp::UNIX_EPOCH)?.cells,
         };
         self.one(&Row { cells, conditions: &[], metadata: cells::Metadata::read(json)? }, json)
     }

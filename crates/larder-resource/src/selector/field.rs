@@ -38,6 +38,7 @@ struct Requirement {
 const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 const NODE_NAME: &str = "spec.nodeName";
+const PHASE: &str = "status.phase";
 
 /// The fields of a kind besides name and namespace.
 const fn fields_of(kind: Kind) -> &'static [&'static str] {
@@ -50,12 +51,13 @@ const fn fields_of(kind: Kind) -> &'static [&'static str] {
             "spec.schedulerName",
             "spec.serviceAccountName",
             "spec.hostNetwork",
-            "status.phase",
+            PHASE,
             "status.podIP",
             "status.podIPs",
             "status.nominatedNodeName",
         ],
         Kind::Node => &["spec.unschedulable"],
+        Kind::Namespace => &[PHASE],
     }
 }
 
@@ -219,6 +221,10 @@ impl Fields {
                 let unschedulable = node.spec.unwrap_or_default().unschedulable.unwrap_or_default();
                 vec![("spec.unschedulable", unschedulable.to_string().into())]
             }
+            Kind::Namespace => {
+                let namespace: Wire<IgnoredAny, PodStatus> = serde_json::from_slice(&object.json()).unwrap_or_default();
+                vec![(PHASE, namespace.status.unwrap_or_default().phase.unwrap_or_default().into())]
+            }
             Kind::Pod => {
                 let pod: Wire<PodSpec, PodStatus> = serde_json::from_slice(&object.json()).unwrap_or_default();
                 let (spec, status) = (pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
@@ -229,7 +235,7 @@ impl Fields {
                     ("spec.schedulerName", text(spec.scheduler_name)),
                     ("spec.serviceAccountName", text(spec.service_account_name)),
                     ("spec.hostNetwork", spec.host_network.unwrap_or_default().to_string().into()),
-                    ("status.phase", text(status.phase)),
+                    (PHASE, text(status.phase)),
                     ("status.podIP", text(status.pod_ip)),
                     ("status.nominatedNodeName", text(status.nominated_node_name)),
                 ]
@@ -323,6 +329,11 @@ mod tests {
         let node = br#"{"metadata":{"name":"n"},"spec":{"unschedulable":true},"status":{"nodeInfo":{}}}"#;
         let node = KubeObject::from_json(Kind::Node, node).unwrap();
         assert!(is_selected("spec.unschedulable=true", &node) && !is_selected("metadata.name=m", &node));
+        let namespace =
+            br#"{"metadata":{"name":"web"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}"#;
+        let namespace = KubeObject::from_json(Kind::Namespace, namespace).unwrap();
+        assert!(is_selected("status.phase=Active,metadata.name=web", &namespace));
+        assert!(!is_selected("status.phase=Terminating", &namespace));
         let odd = pod(r#"{"metadata":{"name":"a"},"spec":{"nodeName":7},"status":null}"#);
         assert!(is_selected("spec.nodeName=", &odd));
     }
@@ -333,6 +344,7 @@ mod tests {
             ("status.phase=Running", Kind::ConfigMap),
             ("spec.nodeName=n", Kind::Node),
             ("metadata.namespace=x", Kind::Node),
+            ("metadata.namespace=x", Kind::Namespace),
             ("metadata.name", Kind::Pod),
             ("metadata.name!a", Kind::Pod),
             ("metadata.name=a=b", Kind::Pod),

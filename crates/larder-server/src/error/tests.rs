@@ -46,6 +46,14 @@ fn each_error_has_its_status() {
         let message = format!("configmap \"shop/x\" is not held: no pod of node \"n\" refers to it; {advice}");
         check(not_referenced, 403, "Forbidden", &message);
     }
+    let not_permitted = ReadError::NotPermitted {
+        kind: larder_resource::Kind::Namespace,
+        key: ObjectKey::new("", "shop"),
+        why: "the API server says no".to_owned(),
+    };
+    let message = "namespace \"shop\" is not held, because larder may not read it: grant larder's identity a ClusterRole with the \
+                   verb \"get\" on the resource \"namespaces\"; the API server says no";
+    check(not_permitted, 403, "Forbidden", message);
     let message = "secret \"shop/db\" not known yet: no answer";
     check(unknown(Duration::ZERO), 503, "ServiceUnavailable", message);
     let not_served = ReadError::NotServed { what: "containers".to_owned(), why: "no runtime" };

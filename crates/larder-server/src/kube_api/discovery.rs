@@ -29,11 +29,6 @@ const REVIEWS: [Review; 3] = [
 
 const GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
-/// Whether the kind has a status of its own at a path of its own.
-pub(crate) fn has_status(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::Node)
-}
-
 /// Whether the client prefers the aggregated form.
 fn wants_aggregated(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -118,7 +113,7 @@ pub(crate) async fn core(State(_): Shared) -> Response {
             fields.insert("shortNames".to_owned(), json!([short]));
         }
         resources.push(resource);
-        if has_status(kind) {
+        if kind.has_status() {
             resources.push(json!({
                 "name": format!("{}/status", kind.resource()), "singularName": "", "namespaced": kind.is_namespaced(),
                 "kind": kind.as_str(), "verbs": ["get"],
@@ -154,7 +149,7 @@ fn aggregated_kind(kind: Kind) -> Value {
         if kind == Kind::Pod {
             fields.insert("categories".to_owned(), json!(["all"]));
         }
-        if has_status(kind) {
+        if kind.has_status() {
             let status = json!({"subresource": "status", "responseKind": response, "verbs": ["get"]});
             fields.insert("subresources".to_owned(), json!([status]));
         }

@@ -68,7 +68,7 @@ impl Representation {
         match self {
             Self::Object => Ok(kubernetes_list(kind.as_str(), version, items)),
             Self::Table(include) => {
-                let table = Table { kind: kind.into(), include, with_columns: true };
+                let table = Table { kind, include, with_columns: true };
                 Ok(body(
                     table
                         .list(&version.to_string(), items.map(|json| whole_json(&json)), now(app))
@@ -76,8 +76,7 @@ impl Representation {
                 ))
             }
             Self::Metadata => {
-                let list =
-                    partial_metadata_list(kind.into(), &version.to_string(), items.map(|json| whole_json(&json)));
+                let list = partial_metadata_list(kind, &version.to_string(), items.map(|json| whole_json(&json)));
                 Ok(body(vec![list.map_err(|error| unwritable(&error))?]))
             }
         }
@@ -109,10 +108,8 @@ impl Representation {
     ) -> Result<Vec<Bytes>, larder_resource::DecodeError> {
         match self {
             Self::Object => Ok(json.iter().filter(|piece| !piece.is_empty()).cloned().collect()),
-            Self::Table(include) => {
-                Table { kind: kind.into(), include, with_columns }.object(&whole_json(json), now(app))
-            }
-            Self::Metadata => Ok(vec![partial_metadata(kind.into(), &whole_json(json))?]),
+            Self::Table(include) => Table { kind, include, with_columns }.object(&whole_json(json), now(app)),
+            Self::Metadata => Ok(vec![partial_metadata(kind, &whole_json(json))?]),
         }
     }
 
@@ -125,8 +122,8 @@ impl Representation {
     ) -> Result<Vec<Bytes>, larder_resource::DecodeError> {
         match self {
             Self::Object => Ok(vec![json.clone()]),
-            Self::Table(include) => Table { kind: kind.into(), include, with_columns }.bookmark(json),
-            Self::Metadata => Ok(vec![partial_metadata(kind.into(), json)?]),
+            Self::Table(include) => Table { kind, include, with_columns }.bookmark(json),
+            Self::Metadata => Ok(vec![partial_metadata(kind, json)?]),
         }
     }
 

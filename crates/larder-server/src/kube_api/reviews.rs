@@ -3,7 +3,6 @@
 //!
 //! Whoever may read from larder may read all that it serves, so the answers depend on the verb and the kind alone.
 
-use super::discovery::has_status;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use axum::Json;
@@ -76,7 +75,7 @@ fn is_served(spec: &Value) -> Result<(), String> {
         None => Err(format!(
             "larder does not serve the resource \"{resource}\" of the group \"{group}\": ask the API server"
         )),
-        Some(kind) if subresource.is_empty() || subresource == "status" && has_status(kind) && verb == "get" => Ok(()),
+        Some(kind) if subresource.is_empty() || subresource == "status" && kind.has_status() && verb == "get" => Ok(()),
         Some(_) => Err(format!("larder does not serve \"{resource}/{subresource}\": ask the API server")),
     }
 }
@@ -98,7 +97,7 @@ pub(crate) async fn rules(request: Request) -> Result<Response, ApiError> {
     let resources: Vec<_> = Kind::ALL.into_iter().map(Kind::resource).collect();
     let statuses: Vec<_> = Kind::ALL
         .into_iter()
-        .filter(|kind| has_status(*kind))
+        .filter(|kind| kind.has_status())
         .map(|kind| format!("{}/status", kind.resource()))
         .collect();
     let status = json!({
@@ -136,6 +135,8 @@ mod tests {
         check(json!({"verb": "watch", "resource": "secrets", "namespace": "web", "name": "tls"}), true);
         check(json!({"verb": "get", "resource": "pods", "subresource": "status"}), true);
         check(json!({"verb": "get", "resource": "pods", "subresource": "log"}), false);
+        check(json!({"verb": "get", "resource": "namespaces", "subresource": "status"}), true);
+        check(json!({"verb": "update", "resource": "namespaces", "subresource": "finalize"}), false);
         check(json!({"verb": "get", "resource": "secrets", "subresource": "status"}), false);
         check(json!({"verb": "create", "resource": "pods"}), false);
         check(json!({"verb": "*", "resource": "*"}), false);

@@ -14,6 +14,7 @@
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 //! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
 //! | `watches` | lists and watches of the Kubernetes API: resumes, bookmarks, what comes into view and leaves it |
+//! | `namespaces` | the namespaces of the node's pods: served, refused, without the right to read them, watched |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `loopback` | `larder proxy`: its token, its kubeconfig, answers that are the daemon's own, its end |
 //! | `proxy` | an API server that only a proxy leads to |
@@ -26,6 +27,7 @@ mod listen;
 mod loopback;
 mod manifests;
 mod metrics;
+mod namespaces;
 mod objects;
 mod outage;
 mod proxy;

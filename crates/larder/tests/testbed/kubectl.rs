@@ -52,6 +52,15 @@ const COMMANDS: &[&str] = &[
     "describe secret database",
     "describe configmap settings",
     "describe node",
+    "get namespace default",
+    "get ns default -o yaml",
+    "get ns default -o json --show-managed-fields",
+    "get ns default -o wide --show-labels",
+    "get ns --field-selector metadata.name=default,status.phase=Active",
+    "get ns -l kubernetes.io/metadata.name=default -o name",
+    "describe namespace default",
+    "wait --for=jsonpath={.status.phase}=Active namespace/default --timeout=30s",
+    "auth can-i get namespaces",
     "wait --for=jsonpath={.status.phase}=Running pod/web --timeout=30s",
     "wait --for=condition=Ready pod/web --timeout=30s",
     "explain pods",
@@ -73,10 +82,12 @@ const OWN: &[(&str, &str, i32)] = &[
     ("auth whoami -o jsonpath={.status.userInfo.username}", "user 0", 0),
     ("get deployments", "", 1),
     ("get secret unreferenced", "", 1),
+    ("get ns kube-system", "", 1),
+    ("get ns -o name", "namespace/default", 0),
     ("delete pod web", "", 1),
     (
         "api-resources -o name",
-        "configmaps\nnodes\npods\nsecrets\nselfsubjectreviews.authentication.k8s.io\nselfsubjectaccessreviews.authorization.k8s.io\nselfsubjectrulesreviews.authorization.k8s.io",
+        "configmaps\nnamespaces\nnodes\npods\nsecrets\nselfsubjectreviews.authentication.k8s.io\nselfsubjectaccessreviews.authorization.k8s.io\nselfsubjectrulesreviews.authorization.k8s.io",
         0,
     ),
     ("api-versions", "authentication.k8s.io/v1\nauthorization.k8s.io/v1\nv1", 0),
@@ -126,14 +137,16 @@ fn is_age(word: &str) -> bool {
         && word.chars().all(|c| c.is_ascii_digit() || is_unit(c))
 }
 
-/// What is printed, word by word, without ages, events, and what is said of the node's lease.
+/// What is printed, word by word, without ages, events, and what is said of the node's lease, of resource quotas and limit
+/// ranges.
 fn comparable(output: &Output) -> (Option<i32>, Vec<Vec<String>>) {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = Vec::new();
     let mut is_left_out = false;
     for line in text.lines() {
         if !line.starts_with(' ') {
-            is_left_out = line.starts_with("Events:") || line.starts_with("Lease:");
+            let others = ["Events:", "Lease:", "No resource quota.", "No LimitRange resource."];
+            is_left_out = others.iter().any(|other| line.starts_with(other));
         }
         if !is_left_out && !line.is_empty() {
             lines.push(line.split_whitespace().filter(|word| !is_age(word)).map(str::to_owned).collect());
@@ -174,6 +187,16 @@ async fn kubectl_prints_the_same_of_larder_and_of_the_api_server() {
     })
     .await
     .expect("the pods of the example");
+    let refused = larder.run("get ns default").await;
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("grant larder's identity a ClusterRole"), "{refused:?}");
+    for line in [
+        "create clusterrole larder-namespaces --verb=get --resource=namespaces",
+        "create clusterrolebinding larder-namespaces --clusterrole=larder-namespaces --group=system:nodes",
+    ] {
+        let granted = server.run(line).await;
+        assert!(granted.status.success(), "{granted:?}");
+    }
     // A label, so that the node differs from a fresh one.
     let nodes: Api<Node> = Api::all(testbed.client().await.expect("client"));
     let role = json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}});

@@ -1,7 +1,7 @@
 //! Random objects of the kinds that have tables: as an API server sends them, and odd ones.
 
 use jiff::{SignedDuration, Timestamp};
-use larder_resource::representation::TableKind;
+use larder_resource::Kind;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Map, Value, json};
@@ -110,7 +110,7 @@ impl Objects {
     }
 
     /// An object of a bookmark.
-    pub(super) fn bookmark(&mut self, kind: TableKind) -> Value {
+    pub(super) fn bookmark(&mut self, kind: Kind) -> Value {
         let mut object =
             json!({"kind": kind.as_str(), "apiVersion": "v1", "metadata": {"resourceVersion": self.version()}});
         if self.percent(50) {
@@ -120,13 +120,13 @@ impl Objects {
     }
 
     /// An object; one in twelve has a value of another type somewhere.
-    pub(super) fn object(&mut self, kind: TableKind) -> Value {
+    pub(super) fn object(&mut self, kind: Kind) -> Value {
         let mut object = match kind {
-            TableKind::Secret => self.secret(),
-            TableKind::ConfigMap => self.config_map(),
-            TableKind::Pod => self.pod(),
-            TableKind::Node => self.node(),
-            TableKind::Namespace => self.namespace(),
+            Kind::Secret => self.secret(),
+            Kind::ConfigMap => self.config_map(),
+            Kind::Pod => self.pod(),
+            Kind::Node => self.node(),
+            Kind::Namespace => self.namespace(),
         };
         self.field(&mut object, 95, "metadata", Self::metadata);
         self.field(&mut object, 5, UNKNOWN_FIELD, |_| json!({"a": [1e300, null]}));

@@ -6,7 +6,8 @@
 use super::objects::{SECRET_VALUE, UNKNOWN_FIELD};
 use super::{Answer, Question};
 use jiff::Timestamp;
-use larder_resource::representation::{IncludeObject, TableKind};
+use larder_resource::Kind;
+use larder_resource::representation::IncludeObject;
 use serde_json::{Map, Value};
 
 /// Compares larder's answer with the original's; an error says where they differ.
@@ -45,32 +46,32 @@ fn equal(what: &str, ours: &Value, right: &Value) -> Result<(), String> {
 fn shows_no_values(question: &Question, ours: &Answer) -> Result<(), String> {
     let shows = |text: &[u8]| String::from_utf8_lossy(text).contains(SECRET_VALUE);
     let is_whole = question.include == IncludeObject::Object;
-    if question.kind == TableKind::Secret && (shows(&ours.metadata) || !is_whole && shows(&ours.table)) {
+    if question.kind == Kind::Secret && (shows(&ours.metadata) || !is_whole && shows(&ours.table)) {
         return Err("it shows a value of a Secret".to_owned());
     }
     Ok(())
 }
 
 /// A document of metadata without what is not compared.
-fn reduced(kind: TableKind, mut document: Value) -> Value {
+fn reduced(kind: Kind, mut document: Value) -> Value {
     for item in document.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
         *item = reduced(kind, item.take());
     }
     let Some(Value::Object(metadata)) = document.get_mut("metadata") else { return document };
     match kind {
-        TableKind::Secret => {
+        Kind::Secret => {
             metadata.remove("managedFields");
             if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
                 annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
             }
         }
-        TableKind::Namespace => {
+        Kind::Namespace => {
             // The API server sets this label where it is missing, in storage too.
             if let Some(Value::Object(labels)) = metadata.get_mut("labels") {
                 labels.remove("kubernetes.io/metadata.name");
             }
         }
-        TableKind::ConfigMap | TableKind::Pod | TableKind::Node => {}
+        Kind::ConfigMap | Kind::Pod | Kind::Node => {}
     }
     set_fields(metadata);
     document

@@ -1,6 +1,6 @@
 //! The columns of each kind, in the words of the API server.
 
-use super::super::kind::TableKind;
+use crate::kind::Kind;
 use serde::Serialize;
 
 /// One column of a table, as `columnDefinitions` has it.
@@ -22,18 +22,19 @@ pub struct Column {
 /// The columns of a kind.
 ///
 /// ```
-/// use larder_resource::representation::{TableKind, columns};
+/// use larder_resource::Kind;
+/// use larder_resource::representation::columns;
 ///
-/// let names: Vec<&str> = columns(TableKind::Pod).iter().filter(|column| column.priority == 0).map(|column| column.name).collect();
+/// let names: Vec<&str> = columns(Kind::Pod).iter().filter(|column| column.priority == 0).map(|column| column.name).collect();
 /// assert_eq!(names, ["Name", "Ready", "Status", "Restarts", "Age"]);
 /// ```
-pub const fn columns(kind: TableKind) -> &'static [Column] {
+pub const fn columns(kind: Kind) -> &'static [Column] {
     match kind {
-        TableKind::Secret => SECRET,
-        TableKind::ConfigMap => CONFIG_MAP,
-        TableKind::Pod => POD,
-        TableKind::Node => NODE,
-        TableKind::Namespace => NAMESPACE,
+        Kind::Secret => SECRET,
+        Kind::ConfigMap => CONFIG_MAP,
+        Kind::Pod => POD,
+        Kind::Node => NODE,
+        Kind::Namespace => NAMESPACE,
     }
 }
 

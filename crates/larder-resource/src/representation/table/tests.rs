@@ -8,7 +8,7 @@ fn now() -> Timestamp {
 }
 
 /// The cells, as words.
-fn cells(kind: TableKind, object: &Value) -> Vec<String> {
+fn cells(kind: Kind, object: &Value) -> Vec<String> {
     let json = object.to_string();
     let row = row(kind, json.as_bytes(), now()).unwrap_or_else(|error| panic!("{error}: {json}"));
     assert_eq!(row.cells.len(), columns(kind).len(), "{json}");
@@ -18,11 +18,11 @@ fn cells(kind: TableKind, object: &Value) -> Vec<String> {
 #[test]
 fn every_kind_has_a_row_for_an_object_without_fields() {
     for (kind, expected) in [
-        (TableKind::Secret, "|Opaque|0|<unknown>"),
-        (TableKind::ConfigMap, "|0|<unknown>"),
-        (TableKind::Pod, "|0/0||0|<unknown>|<none>|<none>|<none>|<none>"),
-        (TableKind::Node, "|Unknown|<none>|<unknown>||<none>|<none>|<unknown>|<unknown>|<unknown>"),
-        (TableKind::Namespace, "|Active|<unknown>"),
+        (Kind::Secret, "|Opaque|0|<unknown>"),
+        (Kind::ConfigMap, "|0|<unknown>"),
+        (Kind::Pod, "|0/0||0|<unknown>|<none>|<none>|<none>|<none>"),
+        (Kind::Node, "|Unknown|<none>|<unknown>||<none>|<none>|<unknown>|<unknown>|<unknown>"),
+        (Kind::Namespace, "|Active|<unknown>"),
     ] {
         let nulls =
             json!({"metadata": null, "spec": null, "status": null, "data": null, "binaryData": null, "type": null});
@@ -49,22 +49,18 @@ fn objects_are_put_in_cells() {
             "nodeInfo": {"kubeletVersion": "v1.37.2", "osImage": "Debian", "kernelVersion": "6.12", "architecture": "amd64",
                 "containerRuntimeVersion": "containerd://2.4.0"}}});
     for (kind, object, expected) in [
-        (TableKind::Secret, json!({"metadata": metadata, "type": "t", "data": {"a": "", "b": null}}), "a|t|2|60m"),
+        (Kind::Secret, json!({"metadata": metadata, "type": "t", "data": {"a": "", "b": null}}), "a|t|2|60m"),
+        (Kind::Secret, json!({"data": {"a": "", "b": ""}, "stringData": {"b": "", "c": ""}}), "|Opaque|3|<unknown>"),
+        (Kind::ConfigMap, json!({"metadata": metadata, "data": {"a": ""}, "binaryData": {"b": ""}}), "a|2|60m"),
+        (Kind::Namespace, json!({"metadata": metadata, "status": {"phase": "Terminating"}}), "a|Terminating|60m"),
         (
-            TableKind::Secret,
-            json!({"data": {"a": "", "b": ""}, "stringData": {"b": "", "c": ""}}),
-            "|Opaque|3|<unknown>",
-        ),
-        (TableKind::ConfigMap, json!({"metadata": metadata, "data": {"a": ""}, "binaryData": {"b": ""}}), "a|2|60m"),
-        (TableKind::Namespace, json!({"metadata": metadata, "status": {"phase": "Terminating"}}), "a|Terminating|60m"),
-        (
-            TableKind::Node,
+            Kind::Node,
             node,
             "n|Ready,SchedulingDisabled|control-plane,edge,worker|24h|v1.37.2|10.0.0.1|1.2.3.4|Debian|6.12 (amd64)|\
              containerd://2.4.0",
         ),
         (
-            TableKind::Node,
+            Kind::Node,
             json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Ready", "status": "Unknown"}],
                 "nodeInfo": {"architecture": "arm64"}}}),
             "|NotReady|<none>|<unknown>||<none>|<none>|<unknown>|<unknown> (arm64)|<unknown>",
@@ -77,34 +73,34 @@ fn objects_are_put_in_cells() {
 #[test]
 fn what_is_read_is_checked_and_named() {
     for (kind, object, field) in [
-        (TableKind::Pod, json!({"metadata": {"name": 5}}), "metadata.name"),
-        (TableKind::Pod, json!({"metadata": []}), "metadata"),
-        (TableKind::Pod, json!({"metadata": {"creationTimestamp": "yesterday"}}), "metadata.creationTimestamp"),
-        (TableKind::Pod, json!({"spec": {"containers": {}}}), "spec.containers"),
-        (TableKind::Pod, json!({"spec": {"containers": [5]}}), "spec.containers[0]"),
-        (TableKind::Pod, json!({"status": {"podIPs": [{}, {"ip": []}]}}), "status.podIPs[1].ip"),
+        (Kind::Pod, json!({"metadata": {"name": 5}}), "metadata.name"),
+        (Kind::Pod, json!({"metadata": []}), "metadata"),
+        (Kind::Pod, json!({"metadata": {"creationTimestamp": "yesterday"}}), "metadata.creationTimestamp"),
+        (Kind::Pod, json!({"spec": {"containers": {}}}), "spec.containers"),
+        (Kind::Pod, json!({"spec": {"containers": [5]}}), "spec.containers[0]"),
+        (Kind::Pod, json!({"status": {"podIPs": [{}, {"ip": []}]}}), "status.podIPs[1].ip"),
         (
-            TableKind::Pod,
+            Kind::Pod,
             json!({"status": {"containerStatuses": [{"restartCount": 2_147_483_648_i64}]}}),
             "status.containerStatuses[0].restartCount",
         ),
         (
-            TableKind::Pod,
+            Kind::Pod,
             json!({"status": {"initContainerStatuses": [{"state": {"terminated": {"exitCode": "1"}}}]}}),
             "status.initContainerStatuses[0].state.terminated.exitCode",
         ),
-        (TableKind::Node, json!({"metadata": {"labels": {"a": {}}}}), "metadata.labels.a"),
-        (TableKind::Node, json!({"spec": {"unschedulable": "true"}}), "spec.unschedulable"),
-        (TableKind::Secret, json!({"data": ["c2VjcmV0"]}), "data"),
-        (TableKind::Secret, json!({"type": true}), "type"),
-        (TableKind::Namespace, json!({"status": "Active"}), "status"),
+        (Kind::Node, json!({"metadata": {"labels": {"a": {}}}}), "metadata.labels.a"),
+        (Kind::Node, json!({"spec": {"unschedulable": "true"}}), "spec.unschedulable"),
+        (Kind::Secret, json!({"data": ["c2VjcmV0"]}), "data"),
+        (Kind::Secret, json!({"type": true}), "type"),
+        (Kind::Namespace, json!({"status": "Active"}), "status"),
     ] {
         let json = object.to_string();
         let error = row(kind, json.as_bytes(), now()).unwrap_err();
         assert!(matches!(&error, DecodeError::WrongType { field: at, .. } if **at == *field), "{json}: {error:?}");
         assert!(error.to_string().starts_with(&format!("the field {field} has the wrong type")), "{error}");
     }
-    for kind in TableKind::ALL {
+    for kind in Kind::ALL {
         assert!(matches!(row(kind, b"[]", now()), Err(DecodeError::Shape { .. })));
         assert!(matches!(row(kind, b"{\"metadata\":", now()), Err(DecodeError::Truncated { .. })));
         assert!(matches!(row(kind, b"{}{}", now()), Err(DecodeError::Syntax { .. })));
@@ -125,7 +121,7 @@ fn documents_are_those_of_the_api_server() {
     for (include, object) in
         [(IncludeObject::None, "null"), (IncludeObject::Metadata, partial), (IncludeObject::Object, whole)]
     {
-        let table = Table { kind: TableKind::Pod, include, with_columns: false };
+        let table = Table { kind: Kind::Pod, include, with_columns: false };
         let row = format!("{{{cells},{conditions},\"object\":{object}}}");
         let head = r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":"#;
         let middle = r#","columnDefinitions":null,"rows":["#;
@@ -142,7 +138,7 @@ fn documents_are_those_of_the_api_server() {
 
 #[test]
 fn columns_are_given_where_they_are_asked_for() {
-    for kind in TableKind::ALL {
+    for kind in Kind::ALL {
         let table = Table { kind, include: IncludeObject::None, with_columns: true };
         let document: Value = serde_json::from_slice(&table.list("1", [], now()).unwrap().concat()).unwrap();
         let given = document["columnDefinitions"].as_array().unwrap();
@@ -161,7 +157,7 @@ fn columns_are_given_where_they_are_asked_for() {
 #[test]
 fn whole_objects_are_not_copied() {
     let secret = Bytes::from(r#"{"metadata":{"name":"a"},"data":{"key":"c2VjcmV0"}}"#);
-    let table = Table { kind: TableKind::Secret, include: IncludeObject::Object, with_columns: true };
+    let table = Table { kind: Kind::Secret, include: IncludeObject::Object, with_columns: true };
     let parts = table.list("1", [secret.clone()], now()).unwrap();
     let (whole, rest): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.as_ptr() == secret.as_ptr());
     assert_eq!(whole, [&secret]);
@@ -175,7 +171,7 @@ fn rows_show_no_values_of_secrets() {
             "managedFields":[{"fieldsV1":{"f:data":{"f:key":{}}}}]},"data":{"key":"c2VjcmV0"}}"#,
     );
     for include in [IncludeObject::None, IncludeObject::Metadata] {
-        let table = Table { kind: TableKind::Secret, include, with_columns: true };
+        let table = Table { kind: Kind::Secret, include, with_columns: true };
         let text = String::from_utf8(table.object(&secret, now()).unwrap().concat()).unwrap();
         assert!(!text.contains("c2VjcmV0") && !text.contains("f:key"), "{text}");
     }
@@ -187,7 +183,7 @@ fn a_bookmark_is_a_row_of_an_object_without_fields() {
     let end = Bytes::from(
         r#"{"kind":"Pod","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}"#,
     );
-    for kind in TableKind::ALL {
+    for kind in Kind::ALL {
         let table = Table { kind, include: IncludeObject::None, with_columns: false };
         let row = |json| {
             let document = table.bookmark(json).unwrap().concat();
