@@ -8,8 +8,8 @@
 //! - *Every kind of outage*: the server is unavailable while it cannot be reached, fails (5xx), refuses larder's credentials
 //!   (401), asks for patience (429) or redirects (3xx). A refusal of one object (403, 404) is no outage.
 //! - *`Retry-After` stands*: no pause ends before the time that the server asked for.
-//! - *No loop*: a server may fail one request for ever and serve all others. Each cut that did not help makes the next one
-//!   later, until the whole pause is waited out ([`Backoff::cut_short`]).
+//! - *No loop*: a server may fail one request for ever and serve all others. If a pause was ended early and the request
+//!   failed again, the next pause is ended later, until a whole pause is waited out ([`Backoff::cut_short`]).
 
 use crate::backoff::Backoff;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

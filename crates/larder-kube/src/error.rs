@@ -1,6 +1,7 @@
 //! The crate's error: what failed, for which object or server, why, and what to do.
 //!
-//! Retries follow the predicates: [`KubeError::is_unavailable`] is an outage, [`KubeError::is_forbidden`] may be too early.
+//! Retries follow the predicates: [`KubeError::is_unavailable`] is an outage, [`KubeError::is_forbidden`] may come before the
+//! authorizer knows the pod.
 
 use larder_objects::{FetchError, ObjectKey};
 use larder_resource::{DecodeError, Kind};

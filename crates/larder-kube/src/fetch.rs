@@ -1,5 +1,5 @@
-//! Reads one object by its name, and retries a 403 that comes soon after a pod's arrival. There is no other retry: the next read
-//! fetches again.
+//! Reads one object by its name. Besides the client's retry after a renewal of credentials, only a 403 that comes soon after a
+//! pod's arrival is retried. After another failure, the next read fetches again.
 
 use crate::client::{KubeClient, segment};
 use crate::error::{KubeError, Target};
@@ -13,9 +13,10 @@ use tokio::time::Instant;
 ///
 /// # Guarantees
 ///
-/// - *One attempt* for a fetch, within [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline). One exception: a consistent read retries a 403 if a pod has just arrived in the object's namespace or the
-///   server was just unavailable, with a backoff from 100 ms to 1 s, until the grace or the deadline is over. The Node
-///   authorizer learns of a pod a moment later than the node, and of all pods a moment after its own start.
+/// - *One attempt* for a fetch, within [`KubeOptions::fetch_deadline`](crate::KubeOptions::fetch_deadline), with two exceptions.
+///   The client asks once more after it has renewed its credentials. A consistent read retries a 403 if a pod has just arrived in
+///   the object's namespace or the server was just unavailable, with a backoff from 100 ms to 1 s, until the grace or the deadline
+///   is over: the Node authorizer learns of a pod a moment later than the node, and of all pods a moment after its own start.
 /// - *The requested object*: a response of another kind, name or namespace is an error, and so is a truncated one.
 ///
 /// # Cancel safety

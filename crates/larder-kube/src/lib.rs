@@ -16,12 +16,13 @@
 //!   └──────┬──────────────┘
 //!        client                                          one request: deadline, one retry after a renewal, its error
 //!          └─ session                                    the current credentials and connections; renews both
-//!               ├─ connect ─ kubeconfig, file, plugin    reads the configuration and its files, runs the plugin
-//!               └─ pool ─ tls, proxy, connector          HTTP/2 and HTTP/1.1 connections, PINGs
+//!               ├─ connect ─ kubeconfig, file, tls, proxy    what the configuration says, as TLS and a route
+//!               ├─ plugin                                runs the plugin
+//!               └─ pool ─ connector                      HTTP/2 and HTTP/1.1 connections, PINGs
 //! ```
 //!
 //! Rules that several modules share: `backoff` (length of a pause), `availability` (when the server is back, all retry
-//! at once), `forbidden_grace` (a 403 soon after a pod's arrival is retried), `options` (every setting; other constants stand in the
+//! within a second), `forbidden_grace` (a 403 soon after a pod's arrival is retried), `options` (every setting; other constants stand in the
 //! module that uses them), `error`, `stats`.
 //!
 //! # Guarantees

@@ -1,4 +1,4 @@
-//! The list-watch loop: lists what a [`Selection`] names, watches it from there, and tells a [`Sink`], for ever.
+//! The list-watch loop: lists what a [`Selection`] names, watches it from there, and reports changes to a [`Sink`] until it is dropped.
 //!
 //! There is one for each watched Secret or `ConfigMap`, or one for a namespace of them; one for the node's pods; and one for
 //! the node.
@@ -48,8 +48,8 @@
 //!   `Retry-After` asks. When a server that was unavailable answers any request, the pauses of all end
 //!   (`availability`). At most [`KubeOptions::starts_in_flight`](crate::KubeOptions::starts_in_flight) list-watches of a kind
 //!   list or begin a watch at a time.
-//! - *Polling without room*: where watches fill all connections that larder may open, a list-watch tries again as long as its
-//!   objects are current, every few seconds. Then they are stale ([`KubeError::NoRoom`]), and it lists after a pause of its backoff.
+//! - *Polling without room*: if watches fill all connections, the loop tries again every few seconds while its objects are
+//!   current. After that it reports [`KubeError::NoRoom`], so the objects are stale, and lists after each backoff.
 //! - *Refused streaming lists are retried*: `streaming` remembers the refusal for the kind. One request tries again after an outage
 //!   and after ten minutes.
 //! - *A 403 soon after a pod's arrival* is retried and not reported; `forbidden_grace` says for how long.

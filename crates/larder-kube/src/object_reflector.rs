@@ -9,8 +9,8 @@
 //!
 //! # Limits
 //!
-//! After an idle stop a reflector lists again, and ignores the version that the store passes: a watch from an old version does not
-//! say when it has caught up, and costs one request too.
+//! A reflector that is started again for an object that nobody had read for a while lists again. The version that the store passes
+//! only shows whether versions went back: a watch from an old version does not say when it has caught up, and costs one request too.
 //!
 //! # Cancel safety
 //!

@@ -22,8 +22,8 @@
 //! # Limits
 //!
 //! Without TLS, HTTP/1.1 only. HTTP/1.1 uses at most
-//! [`KubeOptions::http1_connections`](crate::KubeOptions::http1_connections) connections, watches nine tenths of these. After ten minutes of HTTP/1.1 the pool tries HTTP/2 again. A read waits for room and
-//! for a connection until its caller gives up. A watch fails at once ([`NoRoom`]) when watches fill all connections; its list-watch
+//! [`KubeOptions::http1_connections`](crate::KubeOptions::http1_connections) connections, watches nine tenths of these. After ten
+//! minutes of HTTP/1.1 the pool tries HTTP/2 again. A read waits for room and for a connection until its caller gives up. A watch fails at once ([`NoRoom`]) when watches fill all connections; its list-watch
 //! then polls.
 //!
 //! # Cancel safety

@@ -9,7 +9,7 @@
 //!
 //! # Locks
 //!
-//! One for each document, for its place alone.
+//! One for each document, over what is kept of it. It is not held during a fetch.
 
 use crate::error::ReadError;
 use bytes::Bytes;

@@ -2,9 +2,10 @@
 //! One node's larder: it connects the sources to the caches, and applies the daemon's policies.
 //!
 //! ```text
-//! API server or manifests ──► pods ──► registrar ──► object caches ──┐
-//!                        └──► node (TTL) ─────────────►              ├──► Node ──► larder-server
-//! container runtime ──► PLEG ──► pod status cache ───────────────────┘
+//! API server or manifests ──► pods ──► registrar ──────┐
+//!        │           └─────► node ──► TTL of objects ────┤
+//!        └─ Secrets, ConfigMaps, namespaces ──► object caches ──┐
+//! container runtime ──► PLEG ──► pod status cache ──────────────┴──► `Node` ──► larder-server
 //! ```
 //!
 //! A [`Node`] starts the sources and the tasks, and owns them. larder-server reads through it. Pods flow from their source to
@@ -13,8 +14,8 @@
 //! watches there.
 //!
 //! larder-objects decides which objects may be read, how long they are fresh, and what to keep of them. larder-pleg decides when
-//! to ask the container runtime. This crate decides the rest of what a daemon does: deadlines, the backoff of fetches, reads in
-//! flight for pods that go, and that objects from manifests are always fresh.
+//! to ask the container runtime. This crate decides the rest of what a daemon does: deadlines, the backoff of fetches, and reads in
+//! flight for pods that are deleted. Objects from manifests have a TTL of 0: each read looks into the manifests, which are in memory.
 //!
 //! # Where to change what
 //!
@@ -25,9 +26,13 @@
 //! | whether a read asks the store, and until when it waits | `objects`; `fetch_log` records the failures of fetches and computes their backoff, `reflector_log` records the failures of watches |
 //! | which namespaces are read, and when | `namespaces` |
 //! | how long an object is fresh, and what is last known of it | larder-objects, whose store `objects` asks |
-//! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` holds the objects of a pod that goes until the reads for it are answered |
+//! | how long a pod's objects are held | `registrar` follows the pods; `objects/pod_reads` holds the objects of a deleted pod until the reads for it are answered |
+//! | lists of all objects, prefetches, watches that nobody needs | `objects/inventory` |
+//! | what watches of the Kubernetes API see | `objects/view` |
+//! | the API server's version and schemas | `documents` |
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
 //! | container status | `runtime`; larder-cri finds the runtime's socket |
+//! | how tasks end, and which are reported | `tasks` |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
 //!
 //! # Guarantees
@@ -35,7 +40,8 @@
 //! - *Only what is referenced*: a read of an object that no pod of this node refers to is an error that names the object.
 //! - *Absent is not unknown*: [`ReadError::NotFound`] means that the source says so. Until the source has answered, a read is
 //!   [`ReadError::Unknown`].
-//! - *Outage*: an object that was read once stays readable, with its age and the reason why it is stale. No task ends because a
+//! - *Outage*: an object that was read once stays readable, with its age and the reason why it is stale, unless the policy
+//!   `keep_last_known` is off. No task ends because a
 //!   source fails.
 //! - *Owned*: every task ends with [`Node::stop`], which waits for it. A task that ends earlier is reported.
 //!

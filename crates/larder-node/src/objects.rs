@@ -1,5 +1,5 @@
-//! The object cache of one kind: a store of larder-objects, and around it deadlines, backoff, and pods that go while a read for
-//! them is in flight.
+//! The object cache of one kind: a store of larder-objects, and around it deadlines, backoff, and pods that are deleted while a
+//! read for them is in flight.
 //!
 //! The store decides which strategy applies, what is held, and how fresh it is; [`StrategyOptions`] has its options. Nothing
 //! here asks which strategy the store has. `inventory` has what concerns all objects: lists, prefetches and idle watches.

@@ -1,4 +1,4 @@
-//! The tasks of a node's larder. Each ends with the token. [`Tasks::stop`] waits for them, and aborts a task that takes longer
+//! The tasks of a node's larder. Each ends when the cancellation token is cancelled. [`Tasks::stop`] waits for them, and aborts a task that takes longer
 //! than 5 s. A lasting task has a name; if it ends before the token, the report and `/livez` name it.
 
 use parking_lot::Mutex;

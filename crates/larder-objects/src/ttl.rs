@@ -3,8 +3,9 @@
 //! - *Where from*: the node's annotation, read as Go reads it, wrap-around included ([`ObjectTtl::from_annotation`],
 //!   [`NodeTtl`]); where there is none, the default ([`StoreTtl`]). A store asks for it at every read.
 //! - *What it makes of an object*: until when an object is fresh after it was confirmed ([`ObjectTtl::expiry`]), whether it
-//!   is fresh now, since when it is stale, and what an answer says of that. The TTL store and the adaptive store ask here and
-//!   reckon with no TTL themselves.
+//!   is fresh now, since when it is stale, and what an answer says of that. The TTL store and the adaptive store ask here.
+//! - *What else goes by the TTL*: the adaptive store watches an object that is asked for again within four TTLs, and backs a
+//!   watch that has been silent for a TTL, and at least 10 s, by a read. An object that says it is immutable is fresh for ever.
 
 use crate::sync::{AtomicI64, Ordering};
 use larder_clock::Timestamp;
@@ -46,6 +47,9 @@ pub struct ObjectTtl {
 }
 
 impl ObjectTtl {
+    /// No answer that is called fresh is older than this or the TTL, whichever is longer.
+    pub(crate) const LEAST_BOUND: Self = Self::from_nanos(10_000_000_000);
+
     /// The TTL of an annotation's value in seconds, or `None` if the value is not an integer.
     ///
     /// Reads what Go's `strconv.Atoi` does: an optional sign and decimal digits, within 64 bits. Seconds beyond what 64 bits of
@@ -88,9 +92,14 @@ impl ObjectTtl {
         if self.nanos > 0 { NonZeroU64::new(self.nanos.unsigned_abs()) } else { None }
     }
 
-    /// So many times this TTL.
-    pub(crate) const fn times(self, factor: i64) -> Self {
-        Self { nanos: self.nanos.saturating_mul(factor) }
+    /// For how long a watch may be silent, where objects are polled by this TTL.
+    pub(crate) fn silence_bound(self) -> Self {
+        self.max(Self::LEAST_BOUND)
+    }
+
+    /// An object that is polled again within this time is watched instead: four TTLs, and at least 40 s.
+    pub(crate) fn watch_window(self) -> Self {
+        Self { nanos: self.silence_bound().nanos.saturating_mul(4) }
     }
 
     /// The first moment at which an object that was confirmed then is not fresh any more.
@@ -333,7 +342,10 @@ mod tests {
         for (nanos, time) in fresh_for {
             assert_eq!(ObjectTtl::from_nanos(nanos).fresh_for().map(NonZeroU64::get), time);
         }
-        assert_eq!([2, i64::MAX, -1].map(|nanos| ObjectTtl::from_nanos(nanos).times(4).as_nanos()), [8, i64::MAX, -4]);
+        assert_eq!(
+            [20_000_000_000, i64::MAX, -1].map(|nanos| ObjectTtl::from_nanos(nanos).watch_window().as_nanos()),
+            [80_000_000_000, i64::MAX, 40_000_000_000]
+        );
     }
 
     #[test]

@@ -1,5 +1,8 @@
-//! Confirms quiet watches by their connections' signs of life, and makes them stale when a connection is silent, when the
-//! machine has slept, and when a watch has ended and no other is open in its place for as long as a connection may be silent.
+//! Confirms quiet watches by their connections' signs of life, and makes them stale
+//!
+//! - when their connection is silent,
+//! - when the machine has slept,
+//! - when a watch has ended and no new one opens within the time that a connection may be silent.
 
 use super::Sink;
 use crate::client::KubeClient;

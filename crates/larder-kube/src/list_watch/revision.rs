@@ -1,4 +1,4 @@
-//! The version that the server is at, asked for once after an outage by one for all.
+//! The server's current version. After an outage one list-watch asks, and the others share the answer.
 
 use crate::error::KubeError;
 use parking_lot::Mutex;

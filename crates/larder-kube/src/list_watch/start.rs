@@ -1,4 +1,4 @@
-//! How a list-watch begins: with a list, or from where it was.
+//! How a list-watch begins: with a list, or from the version that it had reached.
 //!
 //! # What a list of pods costs, and what it proves
 //!
@@ -12,7 +12,7 @@
 //! 3. where the watch cache does not reach that version within some seconds (504, on servers that cannot ask etcd for its
 //!    progress), by a list that is *not older than the version that the list-watch had reached*, or, where it has reached
 //!    none, by *whatever the watch cache has* (`resourceVersion=0`). Its absences prove nothing: it is told as
-//!    [`ReadKind::ApiServerCache`] and as stale, until an event or a bookmark of the watch has the version of 2.
+//!    [`ReadKind::ApiServerCache`] and as stale, until an event or a bookmark of the watch reaches the version that step 2 asked for.
 //!
 //! Everything else is listed by one name or in pages of one namespace, consistently.
 

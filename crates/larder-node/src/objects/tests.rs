@@ -1,4 +1,4 @@
-//! The daemon's policies over the exact cache, against a server of one map that fails and hangs on command.
+//! The daemon's policies over a real store, against a server of one map that fails and hangs on command.
 
 use super::*;
 use crate::fetch_log::SourceError;

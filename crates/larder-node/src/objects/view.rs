@@ -1,5 +1,5 @@
-//! What clients see of a kind of objects, in a [`Journal`]: whatever may change what the store holds tells the view, which
-//! looks.
+//! What clients see of a kind of objects, in a [`Journal`]. Code that may have changed what the store holds calls the view, which
+//! then compares the store with its journal.
 //!
 //! The journal begins with the first list or watch of the Kubernetes API, so a node without any pays nothing.
 //!

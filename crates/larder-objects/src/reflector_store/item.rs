@@ -12,17 +12,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// No answer that is called fresh is older than this or the TTL, whichever is longer.
-pub(super) const LEAST_BOUND: ObjectTtl = ObjectTtl::from_nanos(10_000_000_000);
 /// For how long readers wait for a reflector that says nothing before it is backed by fetches, where it may be.
-const PATIENCE: Duration = LEAST_BOUND.duration();
-/// An object that would be polled again within so many TTLs is watched instead.
-const WATCH_WITHIN_TTLS: i64 = 4;
-
-/// For how long a watch may be silent, where objects are polled by this TTL.
-pub(super) fn silence_bound(ttl: ObjectTtl) -> ObjectTtl {
-    ttl.max(LEAST_BOUND)
-}
+const PATIENCE: Duration = ObjectTtl::LEAST_BOUND.duration();
 
 /// A fetch that its readers share: the outcome is taken in once, by whoever polls it to its end.
 pub(super) type SharedFetch<E> = Shared<Pin<Box<dyn Future<Output = Settled<E>> + Send>>>;
@@ -318,7 +309,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             (None, Some(_)) if link.is_late(now) => Verdict::Fetch(observed.next_read()),
             (None, _) if !link.synced => Verdict::Wait,
             (None, _) if !known => Verdict::Fetch(ReadKind::Consistent),
-            (None, Some(ttl)) if !silence_bound(ttl).is_fresh(confirmed, now) => Verdict::Fetch(observed.next_read()),
+            (None, Some(ttl)) if !ttl.silence_bound().is_fresh(confirmed, now) => Verdict::Fetch(observed.next_read()),
             (None, _) => Verdict::Fresh,
         }
     }
@@ -327,7 +318,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
     fn judge_polled(&self, ttl: ObjectTtl, now: Timestamp) -> Verdict<E> {
         let observed = &self.observed;
         let known = if observed.is_doubtful() { &Known::Nothing } else { observed.known() };
-        let window = silence_bound(ttl).times(WATCH_WITHIN_TTLS);
+        let window = ttl.watch_window();
         match known {
             // Asked for again though it is not there: it is seen at once when it is created.
             Known::Absent => Verdict::Start,
@@ -358,7 +349,7 @@ impl<O: Object, E: FetchError, H> Item<O, E, H> {
             (Watch::Held, ..) => Timestamp::from_nanos(i128::MAX),
             (_, Some(link), Some(ttl)) => match &link.failing {
                 Some(failing) => ttl.stale_since(confirmed).max(failing.since),
-                None if link.synced => silence_bound(ttl).stale_since(confirmed),
+                None if link.synced => ttl.silence_bound().stale_since(confirmed),
                 None => ttl.stale_since(confirmed),
             },
             (_, Some(link), None) => match &link.failing {

@@ -1,6 +1,6 @@
 //! What reads find without a lock: what is known of each object that is good as it is, and for how long.
 
-use super::item::{Pulse, Watch, offset, silence_bound};
+use super::item::{Pulse, Watch, offset};
 use super::read::Answer;
 use super::{AfterOf, ItemOf, LinkOf, ReflectorStore, Rules};
 use crate::sync::{AtomicI64, Ordering};
@@ -59,7 +59,7 @@ impl<O> Record<O> {
                     Some(at) if at > self.at => (at, Source::Watch),
                     _ => (self.at, self.source),
                 };
-                if polling.is_some_and(|ttl| !silence_bound(ttl).is_fresh(confirmed.0, now)) {
+                if polling.is_some_and(|ttl| !ttl.silence_bound().is_fresh(confirmed.0, now)) {
                     return None;
                 }
                 confirmed

@@ -5,7 +5,7 @@ use super::*;
 use crate::shared_map::SharedMap;
 
 const BASE: Timestamp = Timestamp::ZERO;
-/// [`LEAST_BOUND`], for times.
+/// [`ObjectTtl::LEAST_BOUND`], for times.
 const BOUND: i128 = 10_000_000_000;
 const POLLS: Option<ObjectTtl> = Some(ObjectTtl::from_nanos(100));
 

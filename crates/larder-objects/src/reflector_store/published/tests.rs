@@ -1,11 +1,11 @@
 //! What is published, in each state of what it is kept by.
 
-use super::super::item::{LEAST_BOUND, Link};
+use super::super::item::Link;
 use super::super::observed::tests::{Failure, at, moment};
 use super::*;
 
 const BASE: Timestamp = Timestamp::ZERO;
-/// [`LEAST_BOUND`], for times.
+/// [`ObjectTtl::LEAST_BOUND`], for times.
 const BOUND: i128 = 10_000_000_000;
 
 /// Confirmed by a fetch at 5, and good for so long.
@@ -45,7 +45,7 @@ fn what_is_published_is_good_for_as_long_as_what_keeps_it() {
         (watched(true, None), polls(1), 5 + BOUND, none),
         (watched(true, Some(9)), polls(1), 9 + BOUND - 1, by_watch(9)),
         (watched(true, Some(9)), polls(1), 9 + BOUND, none),
-        (watched(true, None), polls(2 * LEAST_BOUND.as_nanos()), 5 + BOUND, fetched),
+        (watched(true, None), polls(2 * ObjectTtl::LEAST_BOUND.as_nanos()), 5 + BOUND, fetched),
     ];
     for (row, (good, polling, now, expected)) in table.into_iter().enumerate() {
         // Time alone ends what is polled.
