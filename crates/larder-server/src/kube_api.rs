@@ -24,7 +24,7 @@ use larder_objects::ObjectKey;
 use larder_resource::journal::Journal;
 use larder_resource::{Kind, KubeObject, json_of};
 use options::{ListOptions, Version, Wanted};
-use representation::Representation;
+use representation::{Representation, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,8 +195,7 @@ async fn list_or_watch(
         {
             return Err(ApiError::Expired(format!("larder has the objects as of {version} alone, not of {asked}")));
         }
-        let list = representation.list(app, kind, version, options.wanted.of(snapshot))?;
-        json(app, known.freshness.as_ref(), list.into_body())
+        representation.list(app, kind, version, options.wanted.of(snapshot), known.freshness.as_ref())?
     };
     response.headers_mut().extend(known.warnings);
     Ok(response)
@@ -386,18 +385,7 @@ fn one<T: AsRef<KubeObject> + Send + Sync + 'static>(
     let representation = Representation::of(headers, params)?;
     let answer = answer?;
     let freshness = AnswerFreshness::of(&answer);
-    let body = representation.one(app, kind, json_of(answer.object))?;
-    Ok(json(app, Some(&freshness), body.into_body()))
-}
-
-fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response {
-    let mut response = body.into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(freshness) = freshness {
-        headers.extend(freshness.headers(&app.node));
-    }
-    response
+    representation.one(app, kind, json_of(answer.object), &freshness)
 }
 
 #[cfg(test)]

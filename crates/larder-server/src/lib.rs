@@ -48,7 +48,6 @@
 mod activity;
 mod admission;
 mod app;
-mod body;
 pub mod cache_status;
 mod caller;
 mod connection;

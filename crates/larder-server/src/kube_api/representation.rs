@@ -1,16 +1,24 @@
 //! The representations of objects, lists and events, and which one a client gets: JSON of the objects, a `Table`, or the
-//! metadata alone (`PartialObjectMetadata`).
+//! metadata alone (`PartialObjectMetadata`). The JSON of an object is sent as the cache holds it, without a copy.
 
 use crate::app::App;
-use crate::body::{ChunkedBody, kubernetes_list};
 use crate::error::ApiError;
+use crate::freshness::AnswerFreshness;
 use crate::params::Params;
-use bytes::Bytes;
-use http::{HeaderMap, header};
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Frame, SizeHint};
 use larder_resource::journal::Resource;
 use larder_resource::representation::{IncludeObject, Table, partial_metadata, partial_metadata_list};
 use larder_resource::{Kind, json_of_resource, whole_json};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// What larder offers.
 const OFFERS: &str = "application/json, alone or as Table or PartialObjectMetadata of meta.k8s.io/v1";
@@ -63,39 +71,48 @@ impl Representation {
         kind: Kind,
         version: u64,
         items: Vec<Arc<Resource>>,
-    ) -> Result<ChunkedBody, ApiError> {
+        freshness: Option<&AnswerFreshness>,
+    ) -> Result<Response, ApiError> {
         let items = items.into_iter().map(json_of_resource);
-        match self {
-            Self::Object => Ok(kubernetes_list(kind.as_str(), version, items)),
+        let list = match self {
+            Self::Object => kubernetes_list(kind.as_str(), version, items),
             Self::Table(include) => {
                 let table = Table { kind, include, with_columns: true };
-                Ok(body(
+                body(
                     table
                         .list(&version.to_string(), items.map(|json| whole_json(&json)), now(app))
                         .map_err(|error| unwritable(&error))?,
-                ))
+                )
             }
             Self::Metadata => {
                 let list = partial_metadata_list(kind, &version.to_string(), items.map(|json| whole_json(&json)));
-                Ok(body(vec![list.map_err(|error| unwritable(&error))?]))
+                body(vec![list.map_err(|error| unwritable(&error))?])
             }
-        }
+        };
+        Ok(json(app, freshness, list.into_body()))
     }
 
     /// One object.
-    pub(crate) fn one(self, app: &App, kind: Kind, json: [Bytes; 2]) -> Result<ChunkedBody, ApiError> {
-        match self {
+    pub(crate) fn one(
+        self,
+        app: &App,
+        kind: Kind,
+        object: [Bytes; 2],
+        freshness: &AnswerFreshness,
+    ) -> Result<Response, ApiError> {
+        let one = match self {
             Self::Object => {
                 let mut whole = ChunkedBody::default();
-                for piece in json {
+                for piece in object {
                     whole.push(piece);
                 }
-                Ok(whole)
+                whole
             }
             Self::Table(_) | Self::Metadata => {
-                Ok(body(self.parts(app, kind, &json, true).map_err(|error| unwritable(&error))?))
+                body(self.parts(app, kind, &object, true).map_err(|error| unwritable(&error))?)
             }
-        }
+        };
+        Ok(json(app, Some(freshness), one.into_body()))
     }
 
     /// The parts of one object, in an event of a watch. In a watch of tables, the first event alone defines the columns.
@@ -142,6 +159,17 @@ impl Representation {
             Self::Table(IncludeObject::Object) => Some(3),
         }
     }
+}
+
+/// An answer of JSON, with what it says of its freshness.
+pub(super) fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response {
+    let mut response = body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(freshness) = freshness {
+        headers.extend(freshness.headers(&app.node));
+    }
+    response
 }
 
 fn body(parts: Vec<Bytes>) -> ChunkedBody {
@@ -196,10 +224,74 @@ fn offered(range: &str) -> Option<Representation> {
     }
 }
 
+/// A body of several parts and of a known length. Each part is sent without a copy.
+#[derive(Debug, Default)]
+struct ChunkedBody {
+    parts: VecDeque<Bytes>,
+    left: u64,
+}
+
+impl ChunkedBody {
+    fn push(&mut self, part: Bytes) {
+        if !part.is_empty() {
+            self.left = self.left.saturating_add(u64::try_from(part.len()).unwrap_or(u64::MAX));
+            self.parts.push_back(part);
+        }
+    }
+
+    fn into_body(self) -> Body {
+        Body::new(UnsyncBoxBody::new(self))
+    }
+}
+
+impl hyper::body::Body for ChunkedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let part = self.parts.pop_front();
+        if let Some(part) = &part {
+            self.left = self.left.saturating_sub(u64::try_from(part.len()).unwrap_or(u64::MAX));
+        }
+        Poll::Ready(part.map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// A Kubernetes list in JSON, made of the JSON of its items.
+fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator<Item = [Bytes; 2]>) -> ChunkedBody {
+    let mut parts = ChunkedBody::default();
+    let mut head = BytesMut::new();
+    head.extend_from_slice(br#"{"kind":""#);
+    head.extend_from_slice(kind.as_bytes());
+    head.extend_from_slice(br#"List","apiVersion":"v1","metadata":{"resourceVersion":""#);
+    head.extend_from_slice(version.to_string().as_bytes());
+    head.extend_from_slice(br#""},"items":["#);
+    parts.push(head.freeze());
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            parts.push(Bytes::from_static(b","));
+        }
+        for piece in item {
+            parts.push(piece);
+        }
+    }
+    parts.push(Bytes::from_static(b"]}\n"));
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use http_body_util::BodyExt as _;
+    use hyper::body::Body as _;
     use larder_resource::journal::ENCODINGS;
     use std::collections::HashMap;
 
@@ -246,5 +338,22 @@ mod tests {
         places.sort_unstable();
         places.dedup();
         assert_eq!(places, (0..ENCODINGS).map(Some).collect::<Vec<_>>());
+    }
+
+    async fn check(items: &[&'static str], expected: &str) {
+        let items = items.iter().map(|item| [Bytes::from_static(item.as_bytes()), Bytes::new()]);
+        let parts = kubernetes_list("Secret", 7, items);
+        let length = parts.size_hint().exact();
+        let sent = parts.collect().await.unwrap().to_bytes();
+        assert_eq!(sent, expected);
+        assert_eq!(length, Some(u64::try_from(expected.len()).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_list_is_json_of_a_known_length() {
+        let head = r#"{"kind":"SecretList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":["#;
+        check(&[], &format!("{head}]}}\n")).await;
+        check(&["{}"], &format!("{head}{{}}]}}\n")).await;
+        check(&["{}", r#"{"a":1}"#], &format!(r#"{head}{{}},{{"a":1}}]}}{}"#, "\n")).await;
     }
 }
