@@ -350,7 +350,7 @@ impl<S: Sink> ListWatch<S> {
     fn take(&mut self, event: Event) -> Result<bool, KubeError> {
         let (object, version) = match &event {
             Event::Set(json) | Event::Deleted(json) => {
-                let object: S::Object = self.selection.decode(json)?;
+                let object = self.decode(json)?;
                 let version = advanced(&self.at.version, object.object().resource_version());
                 (Some(object), version)
             }
@@ -381,6 +381,10 @@ impl<S: Sink> ListWatch<S> {
             Currency::Known | Currency::Settling { .. } | Currency::Unconfirmed { .. } => {}
         }
         Ok(true)
+    }
+
+    fn decode(&self, json: &[u8]) -> Result<S::Object, KubeError> {
+        S::Object::decode_json(self.selection.kind(), json).map_err(|problem| self.selection.unreadable(problem))
     }
 
     /// What comes after a watch that ended without an error.

@@ -4,7 +4,7 @@ use super::requests::{Scope, encode};
 use crate::client::segment;
 use crate::error::{KubeError, Target};
 use larder_objects::ObjectKey;
-use larder_resource::{ApiObject, Kind, ObjectKind};
+use larder_resource::{ApiObject, DecodeError, Kind, ObjectKind};
 use std::sync::Arc;
 
 /// An object that most namespaces have as a `ConfigMap`; a list of this name has at most one object, and need not have any.
@@ -118,15 +118,13 @@ impl Selection {
         }
     }
 
-    /// An object of these from its JSON.
-    pub(crate) fn decode<T: ApiObject>(&self, json: &[u8]) -> Result<T, KubeError> {
-        T::decode_json(self.kind(), json).map_err(|problem| {
-            let target = match self {
-                Self::Object(..) | Self::Namespace(..) => self.target(),
-                Self::PodsOf(_) | Self::Node(_) => Target::Any(self.kind()),
-            };
-            KubeError::decode(target, problem)
-        })
+    /// The error of an object of these that cannot be read.
+    pub(crate) fn unreadable(&self, problem: DecodeError) -> KubeError {
+        let target = match self {
+            Self::Object(..) | Self::Namespace(..) => self.target(),
+            Self::PodsOf(_) | Self::Node(_) => Target::Any(self.kind()),
+        };
+        KubeError::decode(target, problem)
     }
 
     /// Whether an object is one of these; a server that passes over selectors shall not confuse anyone.

@@ -115,7 +115,7 @@ impl<S: Sink> ListWatch<S> {
             match event {
                 Ok(Ok(Event::Set(json))) => self.collect(&mut objects, &json)?,
                 Ok(Ok(Event::Deleted(json))) => {
-                    drop(objects.remove(&key(&self.selection.decode::<S::Object>(&json)?)));
+                    drop(objects.remove(&key(&self.decode(&json)?)));
                 }
                 Ok(Ok(Event::Bookmark { version, ends_list: true })) if !version.is_empty() => break version,
                 Ok(Ok(Event::Bookmark { .. })) => {}
@@ -258,7 +258,7 @@ impl<S: Sink> ListWatch<S> {
     }
 
     fn collect(&self, objects: &mut Listing<S::Object>, json: &[u8]) -> Result<(), KubeError> {
-        let object: S::Object = self.selection.decode(json)?;
+        let object = self.decode(json)?;
         if self.selection.has(&object) {
             objects.insert(key(&object), Arc::new(object));
         }
