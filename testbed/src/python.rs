@@ -19,22 +19,21 @@ const PYTHON: &str = "/usr/bin/python3";
 pub enum PythonProgram {
     /// The client `kubernetes` with its watch, which prints what it sees.
     Client,
+    /// Makes requests out of schemas.
+    Schemathesis,
 }
 
 impl PythonProgram {
     /// Every program.
-    pub const ALL: [Self; 1] = [Self::Client];
+    pub const ALL: [Self; 2] = [Self::Client, Self::Schemathesis];
 
-    fn folder(self) -> PathBuf {
+    /// The folder with what is ours of it.
+    pub fn folder(self) -> PathBuf {
         let name = match self {
             Self::Client => "python-client",
+            Self::Schemathesis => "schemathesis",
         };
         Path::new(env!("CARGO_MANIFEST_DIR")).join("programs").join(name)
-    }
-
-    /// The file of ours that the interpreter runs.
-    pub fn script(self) -> PathBuf {
-        self.folder().join("main.py")
     }
 
     /// The interpreter of the environment, which is made now if it was not before. That takes less than a minute.

@@ -142,7 +142,7 @@ impl Bench {
         let daemon = self.daemon.as_ref().expect("a daemon");
         daemon.larder(&["kubeconfig", "--output", &kubeconfig.display().to_string()]).await.ok();
         let mut command = Command::new(PythonProgram::Client.interpreter().expect("the Python client"));
-        command.arg(PythonProgram::Client.script()).arg("--kubeconfig").arg(kubeconfig).env_clear();
+        command.arg(PythonProgram::Client.folder().join("main.py")).arg("--kubeconfig").arg(kubeconfig).env_clear();
         Client::program("python", &self.folder, command, None)
     }
 }

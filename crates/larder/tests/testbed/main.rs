@@ -8,6 +8,7 @@
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `clients.rs` | clients that others wrote see through larder what the API server did |
 //! | `prometheus.rs` | what Prometheus discovers by larder is what it discovers by the API server |
+//! | `schemathesis.rs` | requests made out of the schemas, and wrong ones, are answered with a `Status` at worst |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
 //! | `strategies.rs` | each strategy through each fault of the API server and of the way there |
 //! | `start.rs` | starting with what cannot work, and ending |
@@ -26,5 +27,6 @@ mod objects;
 mod outage;
 mod prometheus;
 mod runtime;
+mod schemathesis;
 mod start;
 mod strategies;
