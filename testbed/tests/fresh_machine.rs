@@ -1,12 +1,13 @@
 //! The testbed's programs in a home that nothing was built in yet.
 
 use larder_testbed::programs::Program;
+use larder_testbed::python::PythonProgram;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes an empty program at once; the real ones take minutes to build.
+/// Makes an empty program at once; the real ones take minutes to build. Python's packages are really installed.
 const GO: &str = r#"#!/bin/sh
 [ "$1" = env ] && exit
 while [ "$1" != -o ]; do shift; done
@@ -37,7 +38,7 @@ fn every_program_is_built_into_an_empty_home() {
     assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
     let printed = String::from_utf8(build.stdout).expect("paths");
     let programs: Vec<&Path> = printed.lines().map(Path::new).collect();
-    assert_eq!(programs.len(), Program::ALL.len(), "{printed}");
+    assert_eq!(programs.len(), Program::ALL.len() + PythonProgram::ALL.len(), "{printed}");
     let cache = home.join(".cache/larder/testbed");
     assert!(programs.iter().all(|program| program.exists() && program.starts_with(&cache)), "{printed}");
 }
