@@ -4,10 +4,10 @@ mod reader;
 mod wait;
 mod writer;
 
-use crate::entry::Set;
-use crate::sync::{Mutex, Pin, StatusMap};
+use crate::PodUid;
+use crate::entry::Record;
+use crate::sync::{Mutex, StatusMap};
 use crate::table::WaitTable;
-use crate::{Entry, PodUid};
 use larder_clock::Timestamp;
 pub use reader::PodStatusReader;
 use std::sync::{Arc, OnceLock};
@@ -64,16 +64,4 @@ struct State<S, E> {
     global: Option<Timestamp>,
     writer_gone: bool,
     waits: WaitTable<S, E>,
-}
-
-/// A cached pod.
-struct Record<S, E> {
-    set: Set<S, E>,
-    modified: Timestamp,
-    observed: Timestamp,
-}
-
-#[inline]
-fn entry<S, E>(pods: &Pin<'_, Record<S, E>>, uid: &PodUid) -> Entry<S, E> {
-    pods.read(uid, |record| Entry::new(uid.clone(), record.map(|record| record.set.clone())))
 }

@@ -1,4 +1,4 @@
-//! The result of a read: the entry of a pod, and its times.
+//! A pod as the cache holds it, and the result of a read: the entry of the pod, and its times.
 
 use crate::PodUid;
 use larder_clock::Timestamp;
@@ -29,6 +29,13 @@ pub struct Entry<S, E> {
     set: Option<Set<S, E>>,
 }
 
+/// A pod as the cache holds it.
+pub(crate) struct Record<S, E> {
+    pub(crate) set: Set<S, E>,
+    pub(crate) modified: Timestamp,
+    pub(crate) observed: Timestamp,
+}
+
 /// What was set for a pod.
 pub(crate) struct Set<S, E> {
     pub(crate) status: Option<Arc<S>>,
@@ -43,9 +50,10 @@ impl<S, E> Clone for Set<S, E> {
 }
 
 impl<S, E> Entry<S, E> {
+    /// The entry of a pod that the cache holds as `record`.
     #[inline]
-    pub(crate) fn new(uid: PodUid, set: Option<Set<S, E>>) -> Self {
-        Self { uid, set }
+    pub(crate) fn new(uid: &PodUid, record: Option<&Record<S, E>>) -> Self {
+        Self { uid: uid.clone(), set: record.map(|record| record.set.clone()) }
     }
 
     /// The pod.
@@ -108,8 +116,8 @@ pub struct EntryRef<'c, S, E> {
 }
 
 impl<'c, S, E> EntryRef<'c, S, E> {
-    pub(crate) fn new(set: Option<&'c Set<S, E>>) -> Self {
-        Self { set }
+    pub(crate) fn new(record: Option<&'c Record<S, E>>) -> Self {
+        Self { set: record.map(|record| &record.set) }
     }
 
     /// The status that was set, if one was.

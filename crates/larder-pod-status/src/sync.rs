@@ -6,6 +6,6 @@ mod ordinary;
 mod scheduled;
 
 #[cfg(not(shuttle))]
-pub(crate) use ordinary::{Mutex, Pin, StatusMap};
+pub(crate) use ordinary::{Mutex, StatusMap};
 #[cfg(shuttle)]
-pub(crate) use scheduled::{Mutex, Pin, StatusMap};
+pub(crate) use scheduled::{Mutex, StatusMap};

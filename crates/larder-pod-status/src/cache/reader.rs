@@ -1,6 +1,6 @@
 //! The handle that reads the cache.
 
-use super::{Shared, entry};
+use super::Shared;
 use crate::{Entry, EntryRef, EntryTimes, NewerThan, PodUid, WaitError};
 use larder_clock::Timestamp;
 use std::fmt;
@@ -31,7 +31,7 @@ impl<S, E> PodStatusReader<S, E> {
     /// ```
     #[inline]
     pub fn get(&self, uid: &PodUid) -> Entry<S, E> {
-        entry(&self.shared.pods.pin(), uid)
+        self.shared.pods.pin().read(uid, |record| Entry::new(uid, record))
     }
 
     /// Calls `look` with what the cache holds for the pod now, without taking a share of it.
@@ -48,7 +48,7 @@ impl<S, E> PodStatusReader<S, E> {
     #[inline]
     pub fn peek<T>(&self, uid: &PodUid, look: impl FnOnce(EntryRef<'_, S, E>) -> T) -> T {
         let pods = self.shared.pods.pin();
-        pods.read(uid, |record| look(EntryRef::new(record.map(|record| &record.set))))
+        pods.read(uid, |record| look(EntryRef::new(record)))
     }
 
     /// Begins a wait for the pod's entry to be newer than `min`.
@@ -169,8 +169,7 @@ impl<S, E> PodStatusReader<S, E> {
         let state = self.shared.state.lock();
         pods.read(uid, |record| {
             let (modified, observed) = record.map(|record| (record.modified, record.observed)).unzip();
-            let entry = Entry::new(uid.clone(), record.map(|record| record.set.clone()));
-            (entry, EntryTimes { modified, observed, global: state.global })
+            (Entry::new(uid, record), EntryTimes { modified, observed, global: state.global })
         })
     }
 

@@ -1,6 +1,7 @@
 //! A wait for a status newer than a time: how it begins, is answered, and ends.
 
-use super::{Record, Shared, entry};
+use super::Shared;
+use crate::entry::Record;
 use crate::table::{End, Id};
 use crate::{Entry, PodUid, WaitError};
 use larder_clock::Timestamp;
@@ -101,10 +102,10 @@ impl<S, E> Shared<S, E> {
             let all = state.global.is_some_and(|global| global > min);
             let is_newer = |record: &Record<S, E>| record.modified > min || record.observed > min;
             if all || pods.read(uid, |record| record.is_some_and(is_newer)) {
-                return NewerThan::ready(entry(&pods, uid));
+                return NewerThan::ready(pods.read(uid, |record| Entry::new(uid, record)));
             }
             let id = if state.writer_gone {
-                state.waits.insert_ended(End::WriterGone, entry(&pods, uid))
+                state.waits.insert_ended(End::WriterGone, pods.read(uid, |record| Entry::new(uid, record)))
             } else {
                 state.waits.begin(uid, min)
             };
@@ -145,7 +146,7 @@ impl<S, E> Shared<S, E> {
     fn give_up(&self, id: Id) -> Option<Result<Entry<S, E>, WaitError<S, E>>> {
         let pods = self.pods.pin();
         let mut state = self.state.lock();
-        let last_known = state.waits.uid(id).map(|uid| entry(&pods, uid));
+        let last_known = state.waits.uid(id).map(|uid| pods.read(uid, |record| Entry::new(uid, record)));
         let removed = state.waits.remove(id);
         drop(state);
         match last_known {

@@ -1,9 +1,9 @@
 //! The handle that fills the cache.
 
-use super::{Record, Shared, entry};
-use crate::entry::Set;
+use super::Shared;
+use crate::entry::{Record, Set};
 use crate::table::End;
-use crate::{PodStatusReader, PodUid};
+use crate::{Entry, PodStatusReader, PodUid};
 use larder_clock::Timestamp;
 use std::fmt;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl<S, E> PodStatusWriter<S, E> {
                 return false;
             }
             pods.insert(uid.clone(), Record { set: Set { status, error }, modified: at, observed: at });
-            state.waits.answer_pod(uid, at, |uid| entry(&pods, uid))
+            state.waits.answer_pod(uid, at, |uid| pods.read(uid, |record| Entry::new(uid, record)))
         };
         drop(pods);
         drop(wakers);
@@ -87,7 +87,7 @@ impl<S, E> PodStatusWriter<S, E> {
             if let Some(record) = observed {
                 pods.insert(uid.clone(), record);
             }
-            state.waits.answer_pod(uid, at, |uid| entry(&pods, uid))
+            state.waits.answer_pod(uid, at, |uid| pods.read(uid, |record| Entry::new(uid, record)))
         };
         drop(pods);
         drop(wakers);
@@ -134,7 +134,7 @@ impl<S, E> PodStatusWriter<S, E> {
                 return;
             }
             pods = self.shared.pods.pin();
-            state.waits.end_all(at, End::Answered, |uid| entry(&pods, uid))
+            state.waits.end_all(at, End::Answered, |uid| pods.read(uid, |record| Entry::new(uid, record)))
         };
         drop(pods);
         drop(wakers);
@@ -176,7 +176,9 @@ impl<S, E> Drop for PodStatusWriter<S, E> {
         let wakers = {
             let mut state = self.shared.state.lock();
             state.writer_gone = true;
-            state.waits.end_all(Timestamp::from_nanos(i128::MAX), End::WriterGone, |uid| entry(&pods, uid))
+            state.waits.end_all(Timestamp::from_nanos(i128::MAX), End::WriterGone, |uid| {
+                pods.read(uid, |record| Entry::new(uid, record))
+            })
         };
         drop(pods);
         drop(wakers);

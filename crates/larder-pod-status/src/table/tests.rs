@@ -1,7 +1,7 @@
 //! The waits of pods, with every place where the table notes them checked.
 
 use super::*;
-use crate::entry::Set;
+use crate::entry::{Record, Set};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,8 @@ fn uid(n: usize) -> PodUid {
 }
 
 fn answer(uid: &PodUid) -> Entry<u32, u32> {
-    Entry::new(uid.clone(), Some(Set { status: Some(Arc::new(1)), error: None }))
+    let set = Set { status: Some(Arc::new(1)), error: None };
+    Entry::new(uid, Some(&Record { set, modified: Timestamp::ZERO, observed: Timestamp::ZERO }))
 }
 
 /// Checks all that the parts of the table say of each other.
