@@ -31,6 +31,7 @@
 //! | what watches of the Kubernetes API see | `objects/view` |
 //! | the API server's version and schemas | `documents` |
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
+//! | whose a process or cgroup is | `whois`; larder-identity reads cgroups |
 //! | container status | `runtime`; larder-cri finds the runtime's socket |
 //! | how tasks end, and which are reported | `tasks` |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
@@ -74,6 +75,7 @@ mod runtime;
 mod source;
 mod strategy;
 mod tasks;
+mod whois;
 
 use larder_clock::{MachineClocks, MonotonicClock, Timestamp};
 
@@ -81,6 +83,7 @@ pub use answer::Answer;
 pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use documents::{FetchedDocument, ServerDocument};
 pub use error::{ReadError, StartError};
+pub use larder_identity::ProcessError;
 pub use larder_objects::Outcome;
 pub use larder_resource::{ObjectKind, PerKind};
 pub use node::{Node, PodList};
@@ -91,6 +94,7 @@ pub use report::{
 };
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};
+pub use whois::{Whois, WhoisError, WhoisPod, WhoisTarget};
 
 /// The wall time of a timestamp; `None` if it is outside the calendar's range.
 fn wall_time(clock: &MonotonicClock<impl MachineClocks>, at: Timestamp) -> Option<jiff::Timestamp> {

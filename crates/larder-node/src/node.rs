@@ -16,6 +16,7 @@ use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::{ChangeDetection, Strategy};
 use crate::tasks::Tasks;
+use crate::whois::{Whois, WhoisError, WhoisPod, WhoisTarget};
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
 use larder_kube::NodeCheck;
 use larder_manifests::{Broken, BrokenPods};
@@ -668,6 +669,31 @@ impl<M: MachineClocks> Node<M> {
     /// [`ReadError::NotServed`] without a runtime.
     pub fn lifecycle_events(&self) -> Result<(Vec<Arc<PodLifecycleEvent>>, EventReceiver), ReadError> {
         Ok(self.runtime()?.events())
+    }
+
+    /// Which pod and container of this node a process, a container's ID or a cgroup belongs to. A container that the runtime has not
+    /// told of yet is waited for, for at most `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// [`WhoisError`]: there is no such process, or the runtime has no such container.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait leaves nothing behind.
+    pub async fn whois(&self, target: &WhoisTarget, deadline: Duration) -> Result<Whois, WhoisError> {
+        let runtime = self.runtime()?;
+        let found = match runtime.whois(target, deadline).await {
+            // While the runtime does not answer, what it is not known to have may be there.
+            Err(WhoisError::NotFound { what, .. }) if !runtime.has_relisted() || runtime.failure().is_some() => {
+                Err(not_relisted(runtime, what))?
+            }
+            answer => answer?,
+        };
+        Ok(found.map_or(Whois::Host, |found| {
+            let pod = self.pod_of_runtime_uid(&found.read.uid.to_string());
+            Whois::Pod(Box::new(WhoisPod { pod, ..found }))
+        }))
     }
 
     /// The UID by which the container runtime knows the pod of this namespace and name. It comes from the source of the pods.

@@ -294,9 +294,41 @@ impl<M: MachineClocks> RuntimeSide<M> {
         }
     }
 
+    /// Looks until there is something, at every write of a pod's status; `None` once the deadline has come. The first look that finds
+    /// nothing has the runtime listed.
+    pub(crate) async fn find_in_time<T>(
+        &self,
+        mut look: impl FnMut(&Self) -> Option<T>,
+        deadline: Duration,
+    ) -> Option<T> {
+        // Before the first look, so that no write is missed.
+        let mut writes = self.pleg.watch_writes();
+        if let Some(found) = look(self) {
+            return Some(found);
+        }
+        let _open = OpenWait::new(&self.waits_for_change);
+        self.pleg.request_relist_of_all();
+        let found = async {
+            while writes.any_written().await {
+                if let Some(found) = look(self) {
+                    return Some(found);
+                }
+            }
+            None
+        };
+        let found = tokio::time::timeout(deadline, found).await.ok().flatten();
+        self.metrics.wait_ended(if found.is_some() { "answered" } else { "deadline" });
+        found
+    }
+
     /// The latest lifecycle events, and a stream of those that follow.
     pub(crate) fn events(&self) -> (Vec<Arc<PodLifecycleEvent>>, EventReceiver) {
         self.pleg.subscribe_with_recent()
+    }
+
+    /// The status of each pod that the runtime has, in no particular order.
+    pub(crate) fn statuses(&self) -> Vec<Arc<PodStatus>> {
+        self.reader.uids().iter().filter_map(|uid| self.reader.get(uid).status().cloned()).collect()
     }
 
     fn complete(&self, entry: &Entry<PodStatus, RuntimeError>, times: EntryTimes) -> PodStatusRead {

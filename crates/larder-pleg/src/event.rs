@@ -159,9 +159,22 @@ impl WriteReceiver {
     ///
     /// Dropped before it has answered, it has forgotten the writes of other pods only.
     pub async fn written(&mut self, uid: &PodUid) -> bool {
+        self.written_where(|written| written == uid).await
+    }
+
+    /// As [`written`](Self::written), for the entry of any pod.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped before it has answered, it has forgotten nothing.
+    pub async fn any_written(&mut self) -> bool {
+        self.written_where(|_| true).await
+    }
+
+    async fn written_where(&mut self, is_wanted: impl Fn(&PodUid) -> bool) -> bool {
         loop {
             match self.writes.recv().await {
-                Ok(written) if written == *uid => return true,
+                Ok(written) if is_wanted(&written) => return true,
                 Ok(_) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => return true,
                 Err(broadcast::error::RecvError::Closed) => return false,

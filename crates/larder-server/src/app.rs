@@ -5,7 +5,7 @@ use crate::error::ApiError;
 use crate::listen::Listen;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
-use crate::{events, health, kube_api, local_api};
+use crate::{events, health, kube_api, local_api, whois};
 use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::middleware::{self, Next};
@@ -59,6 +59,7 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .route("/larder/v1/events", get(events::lifecycle))
         .route("/larder/v1/pods/{uid}/status", get(local_api::pod_status))
         .route("/larder/v1/namespaces/{namespace}/pods/{name}/status", get(local_api::pod_status_by_name))
+        .route("/larder/v1/whois", get(whois::whois))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))

@@ -36,7 +36,7 @@ use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
-use larder_node::ReadError;
+use larder_node::{ProcessError, ReadError, WhoisError};
 use larder_resource::journal::ResumeError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -92,6 +92,8 @@ pub(crate) enum ApiError {
     Token(&'static str),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    #[error(transparent)]
+    Whois(WhoisError),
     #[error("timed out waiting for a newer status: {why}")]
     WaitTimedOut { why: String, last_known: Box<wire::PodStatusAnswer> },
     #[error("larder is shutting down")]
@@ -128,7 +130,14 @@ impl ApiError {
     /// The HTTP status: the one place where errors are mapped to statuses.
     pub(crate) fn code(&self) -> StatusCode {
         match self {
-            Self::Read(ReadError::NotFound { .. }) | Self::UnknownPath(_) => StatusCode::NOT_FOUND,
+            Self::Read(ReadError::NotFound { .. })
+            | Self::UnknownPath(_)
+            | Self::Whois(
+                WhoisError::NotFound { .. }
+                | WhoisError::Process(ProcessError::NotFound { .. } | ProcessError::Ended { .. }),
+            ) => StatusCode::NOT_FOUND,
+            Self::Whois(WhoisError::Contradictory { .. }) => StatusCode::CONFLICT,
+            Self::Whois(WhoisError::TooShort { .. } | WhoisError::SeveralContainers { .. }) => StatusCode::BAD_REQUEST,
             Self::Read(
                 ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. } | ReadError::NotPermitted { .. },
             )
@@ -154,7 +163,7 @@ impl ApiError {
             Self::WaitTimedOut { .. } | Self::TooLargeVersion { .. } | Self::Daemon(DaemonError::Late { .. }) => {
                 StatusCode::GATEWAY_TIMEOUT
             }
-            Self::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unwritable(_) | Self::Whois(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -167,6 +176,7 @@ impl ApiError {
             StatusCode::SERVICE_UNAVAILABLE => "ServiceUnavailable",
             StatusCode::BAD_REQUEST => "BadRequest",
             StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
+            StatusCode::CONFLICT => "Conflict",
             StatusCode::GONE => "Expired",
             StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
             StatusCode::NOT_ACCEPTABLE => "NotAcceptable",
@@ -274,6 +284,15 @@ impl ApiError {
 fn whole_seconds(duration: Duration) -> i32 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i32::try_from(seconds).unwrap_or(i32::MAX).max(1)
+}
+
+impl From<WhoisError> for ApiError {
+    fn from(error: WhoisError) -> Self {
+        match error {
+            WhoisError::Read(error) => Self::Read(error),
+            error => Self::Whois(error),
+        }
+    }
 }
 
 impl From<ResumeError> for ApiError {

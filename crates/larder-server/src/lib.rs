@@ -69,6 +69,7 @@ pub mod proxy;
 mod request_body;
 mod serve;
 mod socket;
+mod whois;
 pub mod wire;
 
 pub use daemon_error::DaemonError;

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use larder_node::{Answer, Node, SourceState};
 use larder_objects::{FreshState, Source};
-use larder_pleg::PodStatus;
+use larder_pleg::{ContainerStatus, PodStatus};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -237,6 +237,77 @@ pub struct PodStatusAnswers {
     pub items: Vec<PodStatusAnswer>,
     /// The state of the runtime.
     pub runtime: RuntimeState,
+}
+
+/// `/larder/v1/whois`: whose a process, a container's ID or a cgroup is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct WhoisAnswer {
+    /// Where it runs.
+    pub scope: WhoisScope,
+    /// The ID of the container or sandbox, without the runtime's name in front; none on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The container as the runtime has it; none on the host and for a sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<ContainerStatus>,
+    /// The pod; none on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<WhoisPod>,
+    /// How fresh the runtime's part of this is; none on the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freshness: Option<Freshness>,
+}
+
+/// Where a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum WhoisScope {
+    /// In a container of a pod.
+    Container,
+    /// In the sandbox of a pod, beside its containers.
+    Sandbox,
+    /// On the host, in no pod.
+    Host,
+}
+
+/// The pod that a process belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct WhoisPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID in the API; the runtime's if the source of the pods does not have the pod.
+    pub uid: String,
+    /// The UID that the runtime has, if that is another one: the pod is static.
+    #[serde(rename = "runtimeUID", skip_serializing_if = "Option::is_none")]
+    pub runtime_uid: Option<String>,
+    /// Its service account; empty if the source of the pods does not have the pod.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub service_account_name: String,
+    /// What manages it: the owner reference with `controller: true`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+}
+
+/// The object that manages a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Owner {
+    /// Its group and version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
 }
 
 /// A line of `/larder/v1/events`.

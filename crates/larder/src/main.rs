@@ -18,6 +18,7 @@ mod run;
 mod signals;
 mod status;
 mod wait;
+mod whois;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Get(get::Args),
     /// List this node's containers, as the runtime reports them
     Ps(ps::Args),
+    /// Show which pod and container a process, a container ID or a cgroup belongs to
+    Whois(whois::Args),
     /// Wait until a pod reaches a state, or until its status is newer than a time
     Wait(wait::Args),
     /// Show the events of this node's containers
@@ -96,6 +99,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::main(&args),
         Command::Get(args) => block_on(get::main(args)),
         Command::Ps(args) => block_on(ps::main(args)),
+        Command::Whois(args) => block_on(whois::main(args)),
         Command::Wait(args) => block_on(wait::main(args)),
         Command::Events(args) => block_on(events::main(args)),
         Command::Status(args) => block_on(status::main(args)),

@@ -70,6 +70,17 @@ fn each_error_has_its_status() {
     check(ApiError::Token("the request has no token of this proxy"), 401, "Unauthorized", message);
     let broken = DaemonError::Broken { socket: "/l.sock".into(), problem: "gone".to_owned() };
     check(broken, 503, "ServiceUnavailable", "the connection to larder at /l.sock broke: gone");
+    for (error, code, reason) in [
+        (WhoisError::Contradictory { what: "it".to_owned() }, 409, "Conflict"),
+        (WhoisError::SeveralContainers { id: "x".to_owned() }, 400, "BadRequest"),
+        (WhoisError::NotFound { what: "it".to_owned(), id: "x".to_owned() }, 404, "NotFound"),
+        (ProcessError::Ended { pid: 7 }.into(), 404, "NotFound"),
+        (ProcessError::Unreadable { pid: 7, problem: std::io::Error::other("no") }.into(), 500, "InternalError"),
+        (unknown(Duration::ZERO).into(), 503, "ServiceUnavailable"),
+    ] {
+        let message = error.to_string();
+        check(error, code, reason, &message);
+    }
     let late = || DaemonError::Late { socket: "/l.sock".into(), after: Duration::from_secs(65) };
     check(late(), 504, "Timeout", &late().to_string());
     check(ApiError::Ending, 503, "ServiceUnavailable", "larder is shutting down");

@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, NAMESPACE, container};
 use crate::daemon::Daemon;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use larder_testbed::poll::until;
-use larder_testbed::{Containerd, Options, Testbed};
+use larder_testbed::{Containerd, Options, RunningPod, Testbed};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -81,6 +81,8 @@ async fn an_exit_with_code_3_ends_a_wait(testbed: &Testbed, cluster: &Cluster) -
     let started = started.await.expect("runs");
     assert_eq!(find(&started, id)["state"], "running", "{started}");
 
+    whose_its_processes_are(testbed, &daemon, &running).await;
+
     let waits = ["wait", "pod", "task", "-n", NAMESPACE, "--for=exited", "--timeout=60s"];
     let stop = testbed.pods().stop_container(id, Duration::from_secs(30));
     let (wait, stopped) = tokio::join!(daemon.larder(&waits), stop);
@@ -113,6 +115,25 @@ async fn an_exit_with_code_3_ends_a_wait(testbed: &Testbed, cluster: &Cluster) -
     let words: Vec<&str> = row.split_whitespace().collect();
     assert!(words.iter().any(|word| word.eq_ignore_ascii_case("exited")) && words.contains(&"3"), "{table}");
     daemon
+}
+
+/// The processes of a container and of its sandbox are told by their PIDs, and this one is the host's.
+async fn whose_its_processes_are(testbed: &Testbed, daemon: &Daemon, running: &RunningPod) {
+    let id = &running.containers["main"];
+    let pid =
+        |command: &str, id: &str| testbed.crictl(&[command, "-o", "json", id]).expect("crictl")["info"]["pid"].clone();
+    for (scope, container, pid) in
+        [("container", json!("main"), pid("inspect", id)), ("sandbox", json!(null), pid("inspectp", &running.sandbox))]
+    {
+        let answer = daemon.get(&format!("/larder/v1/whois?pid={pid}&timeout=30s")).await;
+        assert_eq!((answer.status, &answer.body["scope"]), (200, &json!(scope)), "{answer:?}");
+        assert_eq!(answer.body["container"]["name"], container, "{answer:?}");
+        let pod = &answer.body["pod"];
+        assert_eq!((&pod["namespace"], &pod["name"]), (&json!(NAMESPACE), &json!("task")), "{answer:?}");
+        assert_eq!((&pod["uid"], &pod["serviceAccountName"]), (&json!(running.uid), &json!("default")), "{answer:?}");
+    }
+    let own = std::process::id().to_string();
+    assert_eq!(daemon.larder(&["whois", &own, "-o", "name"]).await.ok(), "host\n");
 }
 
 #[tokio::test]

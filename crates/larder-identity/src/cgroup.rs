@@ -1,0 +1,153 @@
+//! The cgroups of a process, and the containers that their names stand for.
+//!
+//! | who names it | the last part of the path |
+//! | --- | --- |
+//! | containerd and CRI-O with cgroupfs | `ID` in `pod<UID>`, `crio-ID` |
+//! | containerd with systemd | `cri-containerd-ID.scope` in `kubepods-…-pod<UID>.slice` |
+//! | containerd whose settings differ from the kubelet's | `kubepods-…-pod<UID>.slice:cri-containerd:ID` |
+//! | CRI-O with systemd | `crio-ID.scope`; `crio-conmon-ID.scope` is its monitor on the host |
+//!
+//! The ID has 64 hexadecimal digits; systemd's names have `_` in place of the `-` of a UID.
+
+use std::str::FromStr;
+
+/// The digits of a container's ID, as containerd and CRI-O make it.
+const ID_DIGITS: usize = 64;
+
+/// The cgroups of a process, one for each hierarchy: `/proc/PID/cgroup` (cgroups(7)), of version 1, 2 or both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroups {
+    paths: Vec<String>,
+}
+
+/// What the cgroups of a process say of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Membership<T> {
+    /// It is in the cgroup of no container and of no pod.
+    Host,
+    /// It is in the cgroup of this container.
+    Container(T),
+    /// It is in a cgroup that has the form of a container's, with this ID, or of a pod's, with this UID. The caller knows none of them.
+    Unknown(String),
+    /// Its hierarchies are in the cgroups of different containers.
+    Contradictory,
+}
+
+/// A text is not that of `/proc/PID/cgroup`.
+///
+/// ```
+/// let error = "0::/a\nfreezer\n".parse::<larder_identity::Cgroups>().unwrap_err();
+/// assert_eq!(error.to_string(), "line 2 is not ID:CONTROLLERS:PATH");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} is not ID:CONTROLLERS:PATH")]
+pub struct BadCgroups {
+    line: usize,
+}
+
+impl FromStr for Cgroups {
+    type Err = BadCgroups;
+
+    /// Reads `/proc/PID/cgroup`.
+    ///
+    /// # Errors
+    ///
+    /// A line is not `ID:CONTROLLERS:PATH`.
+    fn from_str(text: &str) -> Result<Self, BadCgroups> {
+        let path = |(at, line): (usize, &str)| {
+            let mut fields = line.splitn(3, ':');
+            let has_id = fields.next().is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()));
+            match (has_id, fields.next(), fields.next()) {
+                (true, Some(_controllers), Some(path)) if path.starts_with('/') => Ok(path.to_owned()),
+                _ => Err(BadCgroups { line: at + 1 }),
+            }
+        };
+        Ok(Self { paths: text.lines().enumerate().map(path).collect::<Result<_, _>>()? })
+    }
+}
+
+impl Cgroups {
+    /// The cgroup of this path alone.
+    ///
+    /// ```
+    /// # use larder_identity::{Cgroups, Membership};
+    /// let cgroups = Cgroups::of_path("/kubepods/besteffort/pod2f6f3d1c-6f0e-4f4e-9d5c-0a1b2c3d4e5f");
+    /// let uid = "2f6f3d1c-6f0e-4f4e-9d5c-0a1b2c3d4e5f".to_owned();
+    /// assert_eq!(cgroups.resolve(|_| None::<()>), Membership::Unknown(uid));
+    /// ```
+    pub fn of_path(path: &str) -> Self {
+        Self { paths: vec![path.to_owned()] }
+    }
+
+    /// The container among those that `known` finds by their IDs. In each hierarchy the one nearest to the root counts.
+    ///
+    /// ```
+    /// # use larder_identity::{Cgroups, Membership};
+    /// let (own, other) = ("1".repeat(64), "2".repeat(64));
+    /// // A container that may write cgroups names a child of its own like another container.
+    /// let cgroups = Cgroups::of_path(&format!("/kubepods/pod7/{own}/{other}"));
+    /// assert_eq!(cgroups.resolve(|id| Some(id.to_owned())), Membership::Container(own));
+    /// ```
+    pub fn resolve<T: PartialEq>(&self, mut known: impl FnMut(&str) -> Option<T>) -> Membership<T> {
+        let (mut container, mut unknown) = (None, None);
+        for path in &self.paths {
+            let found = components(path).filter_map(container_id).find_map(&mut known);
+            match (found, &container) {
+                (Some(found), None) => container = Some(found),
+                (Some(found), Some(earlier)) if found != *earlier => return Membership::Contradictory,
+                _ => {}
+            }
+            unknown = unknown.or_else(|| claim(path));
+        }
+        match (container, unknown) {
+            (Some(container), _) => Membership::Container(container),
+            (None, Some(claim)) => Membership::Unknown(claim),
+            (None, None) => Membership::Host,
+        }
+    }
+}
+
+fn components(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|component| !component.is_empty())
+}
+
+/// What the path claims to be: the container nearest to the root, else a pod.
+fn claim(path: &str) -> Option<String> {
+    let container = components(path).find_map(container_id).map(str::to_owned);
+    container.or_else(|| components(path).find_map(pod_uid)).or_else(|| components(path).find_map(of_kubernetes))
+}
+
+/// The ID of the container whose cgroup this is.
+fn container_id(component: &str) -> Option<&str> {
+    let name = component.strip_suffix(".scope").unwrap_or(component);
+    if name.starts_with("crio-conmon-") {
+        return None;
+    }
+    let id = name.rsplit([':', '-']).next()?;
+    is_hexadecimal(id, ID_DIGITS).then_some(id)
+}
+
+/// The UID of the pod whose cgroup this is; that of a static pod is a hash of 32 digits.
+fn pod_uid(component: &str) -> Option<String> {
+    // With differing settings, the container's ID is in the same part.
+    let name = component.split(':').next()?;
+    let uid = match name.strip_suffix(".slice") {
+        // A kubelet with a cgroup of its own for all puts that in front.
+        Some(slice) => slice.split_once("kubepods")?.1.split_once("-pod")?.1.replace('_', "-"),
+        None => name.strip_prefix("pod")?.to_owned(),
+    };
+    let digits: String = uid.split('-').collect();
+    is_hexadecimal(&digits, 32).then_some(uid)
+}
+
+/// A cgroup that the kubelet keeps for pods, whatever is in it.
+fn of_kubernetes(component: &str) -> Option<String> {
+    component.split(['-', '.']).any(|part| part == "kubepods").then(|| component.to_owned())
+}
+
+fn is_hexadecimal(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests;
