@@ -68,7 +68,8 @@ async fn debians_containerd_has_no_events_which_is_said_once_and_its_containers_
 async fn an_exit_with_code_3_ends_a_wait(testbed: &Testbed, cluster: &Cluster) -> Daemon {
     // It ends when the test says so: as its own first process it gets the signal of a stop, and decides what to do.
     let command = "trap 'exit 3' TERM; while true; do sleep 0.1 & wait; done";
-    let pod = cluster.create_pod("task", json!({ "containers": [container("main", command)] })).await;
+    let spec = json!({ "containers": [container("main", command)], "serviceAccountName": "tasks" });
+    let pod = cluster.create_pod("task", spec).await;
     let running = testbed.pods().run(&pod).await.expect("runs");
     let id = &running.containers["main"];
     let uid = pod.metadata.uid.as_deref().expect("uid");
@@ -130,7 +131,7 @@ async fn whose_its_processes_are(testbed: &Testbed, daemon: &Daemon, running: &R
         assert_eq!(answer.body["container"]["name"], container, "{answer:?}");
         let pod = &answer.body["pod"];
         assert_eq!((&pod["namespace"], &pod["name"]), (&json!(NAMESPACE), &json!("task")), "{answer:?}");
-        assert_eq!((&pod["uid"], &pod["serviceAccountName"]), (&json!(running.uid), &json!("default")), "{answer:?}");
+        assert_eq!((&pod["uid"], &pod["serviceAccountName"]), (&json!(running.uid), &json!("tasks")), "{answer:?}");
     }
     let own = std::process::id().to_string();
     assert_eq!(daemon.larder(&["whois", &own, "-o", "name"]).await.ok(), "host\n");
