@@ -1,6 +1,7 @@
 //! The checked parameters of a request: each error names the parameter, its value, and what the value should be.
 
 use crate::error::ApiError;
+use jiff::SignedDuration;
 use larder_resource::Kind;
 use larder_resource::selector::{FieldSelector, LabelSelector, SelectorError};
 use std::collections::HashMap;
@@ -89,23 +90,10 @@ impl Params {
     }
 }
 
-/// A duration as Go and people write it (`1m30s`, `500ms`, `2h`); none below zero.
-///
-/// ```
-/// use larder_server::parse_duration;
-/// use std::time::Duration;
-///
-/// assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
-/// assert_eq!(parse_duration("1.5s"), Some(Duration::from_millis(1500)));
-/// assert_eq!(parse_duration("0"), Some(Duration::ZERO));
-/// assert_eq!(parse_duration("-1s"), None);
-/// assert_eq!(parse_duration("soon"), None);
-/// ```
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    text.parse::<jiff::SignedDuration>().ok().and_then(|duration| Duration::try_from(duration).ok())
+/// A duration as Go and people write it (`1m30s`, `500ms`, `2h`); none below zero. The command line reads the same texts.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let signed = if text == "0" { SignedDuration::ZERO } else { text.parse().ok()? };
+    signed.try_into().ok()
 }
 
 #[cfg(test)]
@@ -143,7 +131,26 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_is_read_and_bounded() {
+    fn a_duration_is_read_as_go_and_people_write_it() {
+        let read = [
+            ("1m30s", 90_000_000_000),
+            ("1.5s", 1_500_000_000),
+            ("2h", 7_200_000_000_000),
+            ("1 minute, 30 seconds", 90_000_000_000),
+            ("PT1M", 60_000_000_000),
+            ("0", 0),
+            ("-0s", 0),
+        ];
+        for (text, nanos) in read {
+            assert_eq!(parse_duration(text), Some(Duration::from_nanos(nanos)), "{text}");
+        }
+        for text in ["", "5", "soon", "-1s", "1s ago", "1s!", "99999999999999999999s"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_is_bounded() {
         let get = |value| params("timeout", value).duration("timeout", Duration::from_secs(10), BOUNDS);
         assert_eq!(get("").unwrap(), Duration::from_secs(10));
         assert_eq!(get("250ms").unwrap(), Duration::from_millis(250));
