@@ -11,14 +11,11 @@ mod table;
 
 use super::{LogFormat, log_filter};
 use crate::client::DEFAULT_SOCKET;
-use crate::output;
-use anyhow::Context as _;
 use clap::ArgMatches;
 use larder_kube::ProxyEnvironment;
 use larder_node::{Cluster, Config, RuntimeEndpoint};
 use larder_server::{ServeError, ServeOptions};
 use larder_tls::TlsError;
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use setting::Setting;
 pub(crate) use setting::duration;
 use std::collections::HashMap;
@@ -125,7 +122,7 @@ impl Settings {
 
     /// All of it, as a file of `--config` would have it.
     pub(super) fn to_yaml(&self) -> anyhow::Result<Vec<u8>> {
-        output::yaml_of(&Section(self, "")).context("cannot write the settings as YAML")
+        file::write(self)
     }
 
     /// What to log.
@@ -231,50 +228,6 @@ impl Settings {
             }
             (None, _) => anyhow::anyhow!("setting {name}: {problem}"),
         }
-    }
-}
-
-/// The setting with that key.
-fn find(key: &str) -> Option<&'static Setting> {
-    SETTINGS.iter().find(|setting| setting.key() == key)
-}
-
-/// The key of what has that name in a section; the file itself is the section without a name.
-fn key_of(section: &str, name: &str) -> String {
-    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
-}
-
-/// The names in a section, in order.
-fn names(section: &str) -> Vec<String> {
-    let name = |setting: &Setting| {
-        let key = setting.key();
-        let name = key.strip_prefix(&key_of(section, ""))?;
-        name.split('.').next().map(str::to_owned)
-    };
-    let mut names: Vec<String> = SETTINGS.iter().filter_map(name).collect();
-    names.dedup();
-    names
-}
-
-/// The settings of a section, as a file has them.
-struct Section<'a>(&'a Settings, &'a str);
-
-impl Serialize for Section<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(settings, section) = self;
-        let mut map = serializer.serialize_map(None)?;
-        for name in names(section) {
-            let key = key_of(section, &name);
-            match find(&key) {
-                None => map.serialize_entry(&name, &Section(settings, &key))?,
-                Some(setting) => {
-                    if let Some(value) = setting.value(settings) {
-                        map.serialize_entry(&name, &value)?;
-                    }
-                }
-            }
-        }
-        map.end()
     }
 }
 

@@ -1,10 +1,15 @@
-//! The file of `--config`: YAML with one key for each setting. What cannot be used is told with its line and column.
+//! The file of `--config`: YAML with one key for each setting. larder reads it, and `--print-config` writes one. What cannot be
+//! used is told with its line and column.
 
-use super::{Origin, Settings, find, key_of, names};
+use super::setting::Setting;
+use super::table::SETTINGS;
+use super::{Origin, Settings};
+use crate::output;
 use anyhow::{Context as _, bail};
 use larder_file::open_regular;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_saphyr::{Error, Location, Spanned};
 use std::fmt;
 use std::io::{self, Read as _};
@@ -44,6 +49,11 @@ pub(super) fn parse(settings: &mut Settings, path: &str, text: &str) -> anyhow::
             bail!("{}: this is not a list of settings: write NAME: VALUE, one per line", file.place(content.referenced))
         }
     }
+}
+
+/// Writes all settings as a file sets them.
+pub(super) fn write(settings: &Settings) -> anyhow::Result<Vec<u8>> {
+    output::yaml_of(&Section(settings, "")).context("cannot write the settings as YAML")
 }
 
 struct File<'a> {
@@ -243,4 +253,48 @@ impl<'de> Visitor<'de> for NodeVisitor {
         }
         Ok(Node::Section(children))
     }
+}
+
+/// The settings of a section, as a file has them.
+struct Section<'a>(&'a Settings, &'a str);
+
+impl Serialize for Section<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(settings, section) = self;
+        let mut map = serializer.serialize_map(None)?;
+        for name in names(section) {
+            let key = key_of(section, &name);
+            match find(&key) {
+                None => map.serialize_entry(&name, &Section(settings, &key))?,
+                Some(setting) => {
+                    if let Some(value) = setting.value(settings) {
+                        map.serialize_entry(&name, &value)?;
+                    }
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+/// The setting with that key.
+fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.key() == key)
+}
+
+/// The key of what has that name in a section; the file itself is the section without a name.
+fn key_of(section: &str, name: &str) -> String {
+    if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") }
+}
+
+/// The names in a section, in order.
+fn names(section: &str) -> Vec<String> {
+    let name = |setting: &Setting| {
+        let key = setting.key();
+        let name = key.strip_prefix(&key_of(section, ""))?;
+        name.split('.').next().map(str::to_owned)
+    };
+    let mut names: Vec<String> = SETTINGS.iter().filter_map(name).collect();
+    names.dedup();
+    names
 }
