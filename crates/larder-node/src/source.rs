@@ -97,7 +97,8 @@ impl Fetch for ObjectSource {
         read: ReadKind,
     ) -> impl Future<Output = Result<Arc<KubeObject>, ObjectSourceError>> + Send + 'static {
         let fetch = match self {
-            Self::Kube(fetch) => Either::Left(fetch.fetch(key, read)),
+            // A request takes 14 KB, for which every read would make room though few fetch.
+            Self::Kube(fetch) => Either::Left(Box::pin(fetch.fetch(key, read))),
             Self::Manifests(fetch) => Either::Right(fetch.fetch(key, read)),
         };
         async move {
@@ -152,5 +153,24 @@ impl Reflectors for ObjectReflectors {
             Self::Kube(reflectors) => Either::Left(reflectors.count(namespace)),
             Self::None => Either::Right(ready(Ok(0))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_clock::MonotonicClock;
+    use larder_manifests::{ManifestOptions, ManifestSource};
+    use larder_resource::ObjectKind;
+
+    /// A future has room for each source, whichever it asks, and each read makes one.
+    #[test]
+    fn a_read_makes_no_room_for_a_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let (clock, options) = (MonotonicClock::new(), ManifestOptions::default());
+        let manifests = ManifestSource::new(folder.path(), "node", clock, options).unwrap();
+        let source = ObjectSource::Manifests(manifests.reader().fetcher(ObjectKind::Secret));
+        let fetch = source.fetch(&ObjectKey::new("shop", "db"), ReadKind::Consistent);
+        assert!(size_of_val(&fetch) <= 512, "{} bytes", size_of_val(&fetch));
     }
 }
