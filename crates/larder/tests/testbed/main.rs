@@ -7,14 +7,15 @@
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `clients.rs` | clients that others wrote see through larder what the API server did |
+//! | `python.rs` | Python's client reads through `larder proxy`; without a node |
 //! | `prometheus.rs` | what Prometheus discovers by larder is what it discovers by the API server |
 //! | `schemathesis.rs` | requests made out of the schemas, and wrong ones, are answered with a `Status` at worst |
 //! | `outage.rs` | the API server or the runtime is gone, and comes back |
 //! | `strategies.rs` | each strategy through each fault of the API server and of the way there |
 //! | `start.rs` | starting with what cannot work, and ending |
 //!
-//! They need root, and are behind the feature `testbed-tests`: `cargo xtask test --only testbed`. Each test has a testbed
-//! of its own, so they run side by side. Nothing here waits for a fixed time: each look at something is repeated until it
+//! They need root, and are behind the feature `testbed-tests`: `cargo xtask test --only testbed`. Each test that needs
+//! a testbed has its own, so they run side by side. Nothing here waits for a fixed time: each look at something is repeated until it
 //! is as it should be, or a deadline has passed.
 
 mod clients;
@@ -26,6 +27,7 @@ mod kubelet;
 mod objects;
 mod outage;
 mod prometheus;
+mod python;
 mod runtime;
 mod schemathesis;
 mod start;
