@@ -1,9 +1,12 @@
 //! `cargo xtask fuzz`: bytes that libFuzzer finds, for the local API.
+//!
+//! The command installs what is missing: cargo-fuzz, nightly Rust by rustup, and a C++ compiler by `apt-get`.
 
 use crate::{checkout, shell, tools};
 use anyhow::{Context as _, Result};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What to fuzz, and for how long.
 #[derive(clap::Args)]
@@ -45,15 +48,14 @@ impl Target {
 /// Runs cargo-fuzz with nightly Rust. What it learns stays in the user's cache folder. What it finds goes to `fuzz/artifacts`.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let cargo_fuzz = tools::CARGO_FUZZ.install()?;
-    let folder = checkout::root().join("fuzz");
-    // The versions that the workspace was tested with.
-    fs::copy(checkout::root().join("Cargo.lock"), folder.join("Cargo.lock")).context("copy Cargo.lock")?;
+    install_compiler()?;
+    let folder = locked()?;
     let targets = arguments.target.map_or(Target::ALL.to_vec(), |target| vec![target]);
     for target in targets {
         let mut fuzz = shell::program_in(Path::new("rustup"), &folder);
         // Not the variables by which the toolchain of the workspace was chosen.
         fuzz.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
-        fuzz.args(["run", "nightly"]).arg(&cargo_fuzz).args(["fuzz", "run"]);
+        fuzz.args(["run", "--install", "nightly"]).arg(&cargo_fuzz).args(["fuzz", "run"]);
         // larder has no unsafe code, so the coverage is enough, and the sanitizer would only make it slower.
         fuzz.args(["--sanitizer", "none", "--target-dir"]).arg(checkout::target().join("fuzz")).arg(target.name());
         if let Some(input) = &arguments.input {
@@ -66,4 +68,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         shell::run(&mut fuzz)?;
     }
     Ok(())
+}
+
+/// Compiles the targets with the workspace's toolchain. Runs none, and so needs neither nightly Rust nor libFuzzer.
+pub(crate) fn check() -> Result<()> {
+    let mut check = shell::cargo();
+    check.current_dir(locked()?).args(["check", "--quiet", "--locked", "--bins", "--no-default-features"]);
+    shell::run(check.env("CARGO_TARGET_DIR", checkout::target()))
+}
+
+/// The folder of the targets, with the versions that the workspace was tested with.
+fn locked() -> Result<PathBuf> {
+    let folder = checkout::root().join("fuzz");
+    fs::copy(checkout::root().join("Cargo.lock"), folder.join("Cargo.lock")).context("copy Cargo.lock")?;
+    let fetch = || {
+        let mut fetch = shell::cargo();
+        fetch.current_dir(&folder).args(["fetch", "--quiet"]);
+        fetch
+    };
+    // Only the first run needs the network.
+    if shell::output(fetch().arg("--offline")).is_err() {
+        shell::run(&mut fetch())?;
+    }
+    Ok(folder)
+}
+
+/// libFuzzer is C++.
+fn install_compiler() -> Result<()> {
+    if Command::new("c++").arg("--version").output().is_ok() {
+        return Ok(());
+    }
+    let apt_get = || {
+        let mut apt_get = shell::program_in(Path::new("apt-get"), checkout::root());
+        apt_get.env("DEBIAN_FRONTEND", "noninteractive");
+        apt_get
+    };
+    shell::run(apt_get().args(["update", "-qq"]))?;
+    shell::run(apt_get().args(["install", "-y", "-qq", "--no-install-recommends", "g++"]))
 }

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test`, in the order in which they run: what fails fast comes first.
 
 use super::{Step, other_version, workspace};
-use crate::{checkout, differential as differences, readme, shell, tools};
+use crate::{checkout, differential as differences, fuzz, readme, shell, tools};
 use anyhow::{Context as _, Result, bail};
 use std::path::Path;
 
@@ -16,6 +16,7 @@ pub(super) const ALL: &[Step] = &[
         about: "a program builds on the crates with another version of the Kubernetes API",
         run: other_version::check,
     },
+    Step { name: "fuzz", about: "the targets of the fuzzer compile", run: fuzz::check },
     Step { name: "slim", about: "the binary that a node runs builds without the demo", run: slim },
     Step {
         name: "unit",
