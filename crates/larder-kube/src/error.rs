@@ -221,6 +221,29 @@ pub enum KubeError {
 }
 
 impl KubeError {
+    /// The same error for another target, whose request waited for the one that failed.
+    pub(crate) fn with_target(mut self, shared_by: Target) -> Self {
+        match &mut self {
+            Self::InvalidName { target }
+            | Self::Status { target, .. }
+            | Self::Transport { target, .. }
+            | Self::Credentials { target, .. }
+            | Self::Timeout { target, .. }
+            | Self::Unwatched { target, .. }
+            | Self::NoRoom { target, .. }
+            | Self::Decode { target, .. }
+            | Self::Behind { target, .. } => *target = shared_by,
+            Self::KubeconfigUnreadable { .. }
+            | Self::KubeconfigInvalid { .. }
+            | Self::UnknownContext { .. }
+            | Self::CredentialFile { .. }
+            | Self::Config { .. }
+            | Self::InvalidOption { .. }
+            | Self::WrongNode { .. } => {}
+        }
+        self
+    }
+
     pub(crate) fn decode(target: Target, problem: DecodeError) -> Self {
         Self::Decode { target, problem }
     }

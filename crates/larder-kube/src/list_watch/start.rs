@@ -238,7 +238,8 @@ impl<S: Sink> ListWatch<S> {
             let version = version.unwrap_or_else(|_| Err(shared.client.late(&scope.target, patience)))?;
             Ok(resource_version_order(&version))
         });
-        shared.revision.since(since, ask).await
+        // Another list-watch may have asked.
+        shared.revision.since(since, ask).await.map_err(|error| error.with_target(self.selection.target()))
     }
 
     /// A watch from the version that was told last.

@@ -144,6 +144,44 @@ fn source<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 /// As by SIGSTOP: its connections stay open, and answer nothing.
 #[tokio::test]
+async fn in_an_outage_each_answer_names_its_own_object() {
+    let outside = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(outside.path(), 60).await;
+    let names = ["a", "b", "c", "d"];
+    let mut many = pod("shop", "many").uid("uid-many").node(NODE);
+    for name in names {
+        cluster.api.store().create(secret("shop", name, &[])).unwrap();
+        many = many.secret_volume(name);
+    }
+    cluster.api.store().create(many.build()).unwrap();
+    let daemon = Daemon::spawn(
+        tempfile::tempdir().unwrap(),
+        &["--kubeconfig", &cluster.kubeconfig, "--runtime-endpoint", "none", "--change-detection", "watch"],
+    );
+    daemon.ready().await;
+    for name in names {
+        let path = format!("/api/v1/namespaces/shop/secrets/{name}");
+        until_answer(&daemon, &path, "it is watched", |answer| answer.header("cache-status").ends_with("detail=watch"))
+            .await;
+    }
+    cluster.api.outage().await;
+    // One request asks where the server is, for all that lost it. Each tells the failure.
+    until("all have failed some times", async || {
+        let metrics = daemon.get("/metrics").await.text;
+        let failed = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("larder_api_server_list_watch_failures_total ")?.parse::<u64>().ok());
+        failed.filter(|failed| *failed >= 21)
+    })
+    .await;
+    for name in names {
+        let answer = daemon.get(&format!("/api/v1/namespaces/shop/secrets/{name}")).await;
+        let detail = format!("detail=\"stale: secret shop/{name}: cannot reach the API server");
+        assert!(answer.header("cache-status").contains(&detail), "{name}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn while_the_api_server_is_frozen_pods_node_and_secrets_are_stale_and_say_why() {
     // Without bookmarks: what confirms what is quiet is its connection.
     let bookmark_interval = Duration::from_hours(1);
