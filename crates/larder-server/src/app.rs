@@ -16,7 +16,6 @@ use larder_clock::Jitter;
 use larder_node::Node;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
-use std::collections::HashMap;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -134,8 +133,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
     async fn from_request_parts(parts: &mut request::Parts, state: &S) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default().to_owned();
-        match Query::<HashMap<String, String>>::from_request_parts(parts, state).await {
-            Ok(Query(query)) => Ok(Self::new(query)),
+        match Query::<Vec<(String, String)>>::from_request_parts(parts, state).await {
+            // Of a parameter that is given twice the first counts, as at the API server.
+            Ok(Query(query)) => Ok(Self::new(query.into_iter().rev().collect())),
             Err(error) => Err(ApiError::bad_parameter("query", &query, format!("cannot be parsed: {error}"))),
         }
     }

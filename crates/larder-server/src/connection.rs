@@ -44,6 +44,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
+use tower_http::normalize_path::NormalizePath;
 
 /// How long a client may take to take the last part of an answer when its connection ends.
 const FLUSH: Duration = Duration::from_millis(250);
@@ -170,6 +171,8 @@ fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
 }
 
 async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) -> Result<Response, Infallible> {
+    // Python's client asks for `/api/v1/`, and the API server answers as for `/api/v1`.
+    let router = NormalizePath::trim_trailing_slash(router);
     request.extensions_mut().insert(caller);
     // HTTP/2 tells the client not to send the rest.
     if request.version() == Version::HTTP_2 || request.body().is_end_stream() {

@@ -16,6 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::handler::Handler;
+use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderMap, HeaderValue, header};
@@ -71,6 +72,23 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(get_one))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/status", get(get_pod_status))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(Large))
+        .layer(middleware::map_request(gzip_or_nothing))
+}
+
+/// Leaves of `Accept-Encoding` what the API server looks for: whether the client takes gzip. It sends others the answer as it is,
+/// whatever they refuse.
+async fn gzip_or_nothing(mut request: Request) -> Request {
+    let encodings = request.headers().get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let is_gzip = |range: &str| {
+        let coding = range.split(';').next().unwrap_or_default().trim();
+        (coding == "*" || coding.eq_ignore_ascii_case("gzip")) && representation::weight(range) > 0
+    };
+    let takes_gzip = encodings.flat_map(|value| value.split(',')).any(is_gzip);
+    request.headers_mut().remove(header::ACCEPT_ENCODING);
+    if takes_gzip {
+        request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    request
 }
 
 fn only_post<H, T>(handler: H) -> MethodRouter<Arc<App>>

@@ -190,7 +190,7 @@ fn unwritable(error: &larder_resource::DecodeError) -> ApiError {
 }
 
 /// The weight of a media range in thousandths.
-fn weight(range: &str) -> u16 {
+pub(super) fn weight(range: &str) -> u16 {
     let given = range.split(';').skip(1).find_map(|part| part.trim().strip_prefix("q="));
     let weight = given.map_or(Some(1.0), |text| text.trim().parse::<f32>().ok()).unwrap_or(0.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]

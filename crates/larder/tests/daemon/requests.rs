@@ -37,6 +37,31 @@ async fn an_object_comes_with_its_age_and_how_it_was_cached() {
     assert_eq!(list["items"][0]["kind"], "Secret");
 }
 
+#[tokio::test]
+async fn a_path_may_end_with_a_slash_as_at_the_api_server() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    let socket = || async { UnixStream::connect(daemon.socket()).await.unwrap() };
+    for path in
+        ["/api", "/apis", "/api/v1", "/apis/authorization.k8s.io", "/apis/authorization.k8s.io/v1", "/api/v1/pods"]
+    {
+        let (with, without) = (daemon.get(&format!("{path}/")).await, daemon.get(path).await);
+        assert_eq!((with.code, with.text), (200, without.text), "{path}");
+        let over_http2 = request_over_http2(socket().await, &format!("{path}/?limit=5")).await;
+        assert_eq!(over_http2.code, 200, "{path}");
+    }
+    assert_eq!(daemon.get("/nothing/").await.code, 404);
+}
+
+#[tokio::test]
+async fn of_a_parameter_that_is_given_twice_the_first_counts_as_at_the_api_server() {
+    let daemon = Daemon::with_manifests(&FILES).await;
+    for (query, expected) in [("labelSelector=app%3Dx&labelSelector=", 0), ("labelSelector=&labelSelector=app%3Dx", 1)]
+    {
+        let list = daemon.get(&format!("/api/v1/pods?{query}")).await.json();
+        assert_eq!(list["items"].as_array().unwrap().len(), expected, "{query}");
+    }
+}
+
 /// The coding of an answer, and its body without the coding.
 async fn coded(daemon: &Daemon, path: &str, accepts: &[&str]) -> (Option<String>, Vec<u8>) {
     let mut request = request_to(false, "GET", path);
@@ -71,6 +96,10 @@ async fn a_large_answer_is_compressed_for_who_takes_that_and_a_small_one_or_a_wa
         ("/api/v1/configmaps", &[], None),
         ("/api/v1/configmaps", &["identity"], None),
         ("/api/v1/configmaps", &["gzip;q=0"], None),
+        // Nothing is left that the client takes; the API server does not ask for that.
+        ("/api/v1/configmaps", &["identity;q=0"], None),
+        ("/api/v1/configmaps", &["*;q=0"], None),
+        ("/api/v1/configmaps", &["gzip", "identity;q=0"], GZIP),
         ("/api/v1/pods", &["gzip"], None),
     ] {
         let (coding, body) = coded(&daemon, path, accepts).await;
@@ -136,7 +165,6 @@ async fn absent_refused_unserved_and_unknown_are_different_answers() {
         ("/", 404, "NotFound"),
         ("/api/v1/namespaces//secrets", 404, "NotFound"),
         ("/api/v1/namespaces//secrets/db", 404, "NotFound"),
-        ("/api/v1/namespaces/default/secrets/", 404, "NotFound"),
         ("/api/v1/pods?watch=true&resourceVersionMatch=NotOlderThan", 422, "Invalid"),
         ("/api/v1/pods?continue=abc", 410, "Expired"),
         ("/api/v1/pods?resourceVersion=99999999999999999", 504, "Timeout"),
