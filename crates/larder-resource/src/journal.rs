@@ -19,6 +19,8 @@
 //! - *Exact*: a follower gets each change after its position once, in order. A resume is exact or refused ([`ResumeError`]): where
 //!   the log does not reach back so far, where a version is not that of one position alone, and where the log no longer has
 //!   an object.
+//! - *From the future*: a resume from a version that a journal of [`Order::OfServer`] has yet to reach gets nothing until then, and
+//!   is exact from there. It ends as [`Ended::Expired`] where the log cannot tell.
 //! - *One order*: a snapshot and its version are of the same moment, and a follower from that version continues there.
 //! - *Old values of Secrets go*: the log keeps the version of a Secret that was replaced or removed. Its bytes go when the
 //!   last connected follower has been given them.
@@ -202,14 +204,6 @@ pub enum ResumeError {
         /// The oldest one that the log has.
         oldest: u64,
     },
-    /// The version lies in the future (504).
-    #[error("Too large resource version: {asked}, current: {current}")]
-    TooLarge {
-        /// The version from which to resume.
-        asked: u64,
-        /// The version of the journal.
-        current: u64,
-    },
 }
 
 /// Why a follower ends.
@@ -221,6 +215,9 @@ pub enum Ended {
     /// The journal began anew, because versions went back.
     #[error("resource versions went back, as after a restore of etcd: list again")]
     BeganAnew,
+    /// It resumed from a version in the future, and the log does not reach back so far, or cannot tell where the version was.
+    #[error(transparent)]
+    Expired(#[from] ResumeError),
 }
 
 /// The journal of one kind; see the [module](self). Clones share it.
@@ -330,13 +327,19 @@ impl Journal {
         (log.snapshot(), self.follower(&mut log, at))
     }
 
-    /// A follower that gets what happened after a version.
+    /// A follower that gets what happened after a version. In a journal of [`Order::OfServer`], the version may lie in the future.
     ///
     /// # Errors
     ///
     /// [`ResumeError::Expired`] where the log cannot tell that exactly.
     pub fn resume(&self, version: u64) -> Result<Follower, ResumeError> {
         let mut log = self.shared.log.lock();
+        if log.is_future(version) {
+            let end = log.end();
+            let mut follower = self.follower(&mut log, end);
+            follower.future = Some(version);
+            return Ok(follower);
+        }
         let at = log.position(version)?;
         Ok(self.follower(&mut log, at))
     }
@@ -352,7 +355,7 @@ impl Journal {
     fn follower(&self, log: &mut Log, at: u64) -> Follower {
         let epoch = log.epoch();
         log.enter(at);
-        Follower { journal: self.clone(), changed: self.shared.changed.subscribe(), at, epoch }
+        Follower { journal: self.clone(), changed: self.shared.changed.subscribe(), at, epoch, future: None }
     }
 }
 
@@ -372,6 +375,8 @@ pub struct Follower {
     /// The next entry that it gets.
     at: u64,
     epoch: u64,
+    /// The version after which it begins, while the journal has yet to reach this version.
+    future: Option<u64>,
 }
 
 impl Follower {
@@ -403,8 +408,17 @@ impl Follower {
         if log.epoch() != self.epoch {
             return Err(Ended::BeganAnew);
         }
-        let entries = log.after(self.at, AT_ONCE).ok_or(Ended::TooSlow)?;
-        let next = self.at.saturating_add(u64::try_from(entries.len()).unwrap_or(u64::MAX));
+        let (from, most) = match self.future {
+            // Nothing before the version is for this follower.
+            Some(version) if log.is_future(version) => (log.end(), 0),
+            Some(version) => (log.position(version)?, AT_ONCE),
+            None => (self.at, AT_ONCE),
+        };
+        let entries = log.after(from, most).ok_or(Ended::TooSlow)?;
+        if most > 0 {
+            self.future = None;
+        }
+        let next = from.saturating_add(u64::try_from(entries.len()).unwrap_or(u64::MAX));
         log.leave(self.at);
         log.enter(next);
         let dropped = log.trim();
@@ -414,10 +428,12 @@ impl Follower {
         Ok(entries)
     }
 
-    /// The version up to which it has been given everything, for a bookmark. `None` while there is more to get.
+    /// The version up to which it has been given everything, for a bookmark. `None` while there is more to get, and before the
+    /// version from which it resumes.
     pub fn version(&self) -> Option<u64> {
         let log = self.journal.shared.log.lock();
-        (log.epoch() == self.epoch && log.end() == self.at).then(|| log.version())
+        let has_begun = self.future.is_none_or(|version| !log.is_future(version));
+        (has_begun && log.epoch() == self.epoch && log.end() == self.at).then(|| log.version())
     }
 }
 

@@ -299,7 +299,6 @@ impl From<ResumeError> for ApiError {
     fn from(error: ResumeError) -> Self {
         match error {
             ResumeError::Expired { .. } => Self::Expired(error.to_string()),
-            ResumeError::TooLarge { asked, current } => Self::TooLargeVersion { asked, current },
         }
     }
 }

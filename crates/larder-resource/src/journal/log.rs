@@ -123,14 +123,16 @@ impl Log {
         (self.old_bytes, self.version, self.oldest) = (0, 0, 0);
     }
 
+    /// Whether the log will reach this version.
+    pub(super) fn is_future(&self, version: u64) -> bool {
+        self.order == Order::OfServer && version > self.version
+    }
+
     /// The number of the entry that follows the position of this version.
     pub(super) fn position(&self, version: u64) -> Result<u64, ResumeError> {
         let expired = ResumeError::Expired { asked: version, oldest: self.oldest };
         if version > self.version {
-            return Err(match self.order {
-                Order::OfServer => ResumeError::TooLarge { asked: version, current: self.version },
-                Order::AsSeen => expired,
-            });
+            return Err(expired);
         }
         // A client with this version may have got it from an object whose position has another.
         let is_ambiguous = self.entries.iter().any(|entry| entry.needs_bookmark() && entry.version == version);

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::collections::BTreeMap;
+use std::task::{Context, Waker};
 
 fn object(kind: Kind, name: &str, uid: &str, version: u64) -> Arc<Resource> {
     let json = format!(
@@ -61,7 +62,53 @@ fn a_resume_in_the_servers_order_is_exact_from_any_version_or_refused() {
     for (version, expected) in [(9, 3), (10, 3), (11, 2), (12, 2), (13, 1), (15, 0), (17, 0), (18, 0)] {
         assert_eq!(resume(version), Ok(expected), "{version}");
     }
-    assert_eq!(resume(19), Err(ResumeError::TooLarge { asked: 19, current: 18 }));
+}
+
+#[test]
+fn a_resume_from_the_future_gets_nothing_until_its_version_and_is_exact_from_there() {
+    let journal = Journal::new(Kind::Pod, Order::OfServer);
+    journal.begin(9);
+    let (mut early, mut late, mut unread) =
+        (journal.resume(12).unwrap(), journal.resume(20).unwrap(), journal.resume(12).unwrap());
+    assert_eq!((early.version(), journal.followers()), (None, 3));
+    for version in [11, 12] {
+        journal.set(object(Kind::Pod, "a", "a1", version));
+        assert_eq!((told(&mut early), told(&mut late)), (vec![], vec![]), "{version}");
+    }
+    assert_eq!((early.version(), late.version()), (Some(12), None));
+    journal.replace(vec![object(Kind::Pod, "a", "a1", 12), object(Kind::Pod, "b", "b1", 14)], 16);
+    assert_eq!((told(&mut early), told(&mut late)), (vec!["ADDED b 14".to_owned()], vec![]));
+    assert_eq!(told(&mut unread), ["ADDED b 14"], "it was never woken before");
+    journal.progress(21);
+    assert_eq!(late.version(), Some(21), "a bookmark reaches it, too");
+    journal.remove(&key("b"), Some(object(Kind::Pod, "b", "b1", 23)));
+    assert_eq!((told(&mut early), told(&mut late)), (vec!["DELETED b 23".to_owned()], vec!["DELETED b 23".to_owned()]));
+    assert_eq!(late.version(), Some(23));
+    drop((early, late, unread));
+    assert_eq!(journal.followers(), 0);
+}
+
+#[test]
+fn a_resume_from_the_future_that_is_not_exact_ends() {
+    let journal = Journal::new(Kind::Pod, Order::OfServer);
+    journal.replace(vec![object(Kind::Pod, "a", "a1", 15), object(Kind::Pod, "b", "b1", 5)], 9);
+    journal.begin(9);
+    // The last version of `a` is the one that both positions could mean.
+    let (mut ambiguous, mut slow) = (journal.resume(15).unwrap(), journal.resume(20).unwrap());
+    journal.replace(vec![object(Kind::Pod, "b", "b1", 5)], 18);
+    assert_eq!(now(&mut ambiguous).unwrap_err(), Ended::Expired(ResumeError::Expired { asked: 15, oldest: 9 }));
+    // Its version passes while the log drops what followed.
+    for version in 0..ENTRIES as u64 + 10 {
+        journal.set(object(Kind::Pod, "b", "b1", version + 19));
+    }
+    assert!(matches!(now(&mut slow).unwrap_err(), Ended::Expired(ResumeError::Expired { asked: 20, .. })));
+    // Nothing is known of what a version means after a restore.
+    let mut restored = journal.resume(9_000).unwrap();
+    journal.replace(vec![object(Kind::Pod, "b", "b1", 3)], 4);
+    journal.set(object(Kind::Pod, "b", "b1", 9_001));
+    assert_eq!(now(&mut restored).unwrap_err(), Ended::BeganAnew);
+    drop((ambiguous, slow, restored));
+    assert_eq!(journal.followers(), 0);
 }
 
 #[test]
@@ -192,6 +239,23 @@ async fn a_follower_that_waits_is_woken_by_a_change_and_by_a_new_beginning() {
     tokio::task::yield_now().await;
     journal.reset();
     assert_eq!(waiting.await.unwrap(), (Ok(1), Err(Ended::BeganAnew)));
+}
+
+#[tokio::test]
+async fn a_resume_from_the_future_is_woken_by_what_follows_its_version_and_may_be_dropped() {
+    let journal = Journal::new(Kind::Pod, Order::OfServer);
+    journal.begin(1);
+    let mut follower = journal.resume(3).unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(std::pin::pin!(follower.next()).poll(&mut context).is_pending());
+    let waiting = tokio::spawn(async move { follower.next().await.map(|entries| entries.len()) });
+    for version in [2, 3] {
+        journal.set(object(Kind::Pod, "a", "a1", version));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "{version}");
+    }
+    journal.set(object(Kind::Pod, "a", "a1", 4));
+    assert_eq!(waiting.await.unwrap(), Ok(1));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@
 //!   watch is refused (503).
 //! - *Resumed exactly or not at all*: see [`larder_resource::journal`]. After a change whose position has another version than
 //!   the object, a bookmark follows at once, if the client takes bookmarks.
+//! - *From the future*: a watch after a version that larder has yet to reach is open, and silent until then, as at the API server.
 //! - *Alone*: a client that reads too slowly is cut off, and no other one notices.
 //!
 //! # Limits
@@ -52,7 +53,7 @@ pub(super) fn refused(error: &ApiError) -> Body {
 ///
 /// # Errors
 ///
-/// 410 where it cannot begin after the given version, 504 where that lies in the future.
+/// 410 where it cannot begin after the given version, 504 where it begins with the objects of a version in the future.
 pub(super) fn begin(
     app: &Arc<App>,
     journal: &Journal,
@@ -171,8 +172,9 @@ impl Watch {
         let entries = match entries {
             Ok(entries) => entries,
             Err(ended) => {
-                if ended == Ended::BeganAnew {
-                    self.out.error(&ApiError::Expired(ended.to_string()));
+                match ended {
+                    Ended::BeganAnew | Ended::Expired(_) => self.out.error(&ApiError::Expired(ended.to_string())),
+                    Ended::TooSlow => {}
                 }
                 tracing::debug!(kind = self.kind.resource(), %ended, "a watch ended");
                 self.has_ended = true;

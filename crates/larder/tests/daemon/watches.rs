@@ -168,6 +168,40 @@ async fn a_version_of_another_run_is_never_taken_for_one_of_this_run() {
 }
 
 #[tokio::test]
+async fn a_watch_from_the_future_is_open_and_silent_until_its_version() {
+    let shop = Shop::start("watch").await;
+    let (first, last) = (shop.api.store().revision() + 2, 1_000_000);
+    let path = |version: u64| format!("/api/v1/pods?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
+    let mut watch = Watch::open(&shop.daemon, &path(first)).await;
+    let mut never = Watch::open(&shop.daemon, &format!("{}&timeoutSeconds=1", path(last))).await;
+    let ended = Watch::open(&shop.daemon, &path(last)).await;
+    assert_eq!((watch.code, never.code, ended.code), (200, 200, 200));
+    for name in ["one", "two", "three"] {
+        shop.api.store().create(pod("shop", name).uid(name).node(NODE).build()).unwrap();
+    }
+    // The client has the first two from the API server.
+    assert_eq!(watch.told(1).await, [format!("ADDED three {}", first + 1)]);
+    assert!(never.next().await.is_none(), "it lasts as long as the client says");
+    // A list of that version is refused, as is a watch that begins with one.
+    let streaming = format!("{}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", path(last));
+    assert_eq!(shop.daemon.get(&streaming).await.code, 504);
+    // After a restore, nobody knows what the version means.
+    let backup = shop.api.store().backup();
+    shop.api.store().create(pod("shop", "four").uid("four").node(NODE).build()).unwrap();
+    assert_eq!(watch.told(1).await, [format!("ADDED four {}", first + 2)]);
+    shop.api.store().restore(&backup);
+    shop.api.outage().await;
+    shop.api.restore().await.unwrap();
+    for mut watch in [watch, ended] {
+        let event = watch.next().await.unwrap();
+        assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)), "{event}");
+    }
+    let mut stopped = Watch::open(&shop.daemon, &path(last)).await;
+    shop.daemon.signal(rustix::process::Signal::TERM);
+    assert!(stopped.next().await.is_none(), "the daemon's end ends it in good order");
+}
+
+#[tokio::test]
 async fn selectors_turn_changes_into_additions_and_deletions() {
     let shop = Shop::start("watch").await;
     let labelled = |value: &str| {
