@@ -117,7 +117,7 @@ async fn other_namespaces_are_refused_and_nothing_is_written() {
         assert_eq!(answer.unwrap().code, 405, "{method} {path}");
     }
     for (path, code) in [
-        ("/api/v1/namespaces/", 404),
+        ("/api/v1/namespaces/", 200),
         ("/api/v1/namespaces/shop/finalize", 404),
         ("/api/v1/namespaces/shop/resourcequotas?limit=500", 404),
         ("/api/v1/namespaces/shop/limitranges", 404),
