@@ -17,7 +17,7 @@
 //! - *First wins*: of two objects of the same kind, namespace and name, the one in the file whose name sorts first, then the
 //!   one further up, is served; the other is reported.
 //! - *Versions*: every change of an object has a `resourceVersion` higher than all before, also after a restart if the wall
-//!   clock did not go back.
+//!   clock did not go back. Versions follow the clock ([`version_at`]).
 //! - *Few reports*: of a file with many problems the first ten are reported, and the others counted.
 //! - *Quiet*: no report quotes a Secret, nor a document of which it is not known that it is none.
 //!
@@ -75,3 +75,4 @@ pub use document::manifest_meaning;
 pub use error::{ManifestError, Problem};
 pub use fetch::ManifestFetch;
 pub use source::{ManifestOptions, ManifestReader, ManifestSource};
+pub use state::version_at;

@@ -168,8 +168,8 @@ pub struct ManifestSource {
 }
 
 impl ManifestSource {
-    /// The manifests of a folder, for the node of this name. The clock is for the times in status and freshness; versions
-    /// begin at its milliseconds.
+    /// The manifests of a folder, for the node of this name. The clock is for the times in status and freshness, and for
+    /// versions (see [`version_at`](crate::version_at)).
     ///
     /// # Errors
     ///
@@ -185,8 +185,8 @@ impl ManifestSource {
         let given = folder.as_ref();
         let folder = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
         folder::list(&folder, 1).map_err(|error| unreadable(&folder, error))?;
-        let version = u64::try_from(clock.now().as_nanos() / 1_000_000).unwrap_or_default();
-        let (writer, pods) = source::new(Source::Manifest, clock);
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let (writer, pods) = source::new(Source::Manifest, Arc::clone(&clock));
         let shared = Shared {
             folder: folder.clone(),
             pods,
@@ -194,7 +194,7 @@ impl ManifestSource {
             broken_pods: RwLock::default(),
             problems: RwLock::new(Arc::new([])),
         };
-        let state = State::new(folder, node.to_owned(), options.clone(), version);
+        let state = State::new(folder, node.to_owned(), options.clone(), clock);
         Ok(Self { state, options, writer, reader: ManifestReader { shared: Arc::new(shared) } })
     }
 

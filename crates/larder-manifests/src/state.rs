@@ -7,6 +7,7 @@ use crate::folder::{self, Candidate, Stamp, Unread};
 use crate::hash::Hash;
 use crate::object::Manifest;
 use crate::source::ManifestOptions;
+use larder_clock::{Clock, Timestamp};
 use larder_objects::ObjectKey;
 use larder_resource::{DecodeError, Kind, KubeObject, Pod};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,6 +41,12 @@ pub(crate) struct Scan {
     pub(crate) again: bool,
 }
 
+/// The version that an object gets which is read at this time, if it is the first: microseconds since the clock's epoch. Versions
+/// grow faster only while there is more than one change in each microsecond.
+pub fn version_at(now: Timestamp) -> u64 {
+    u64::try_from(now.as_nanos() / 1_000).unwrap_or_default()
+}
+
 /// All files, as they were when they could last be read.
 pub(crate) struct State {
     folder: PathBuf,
@@ -48,6 +55,8 @@ pub(crate) struct State {
     files: BTreeMap<OsString, Contents>,
     /// What is served of each object: what it was, and as which version.
     served: HashMap<Key, (Hash, u64)>,
+    clock: Arc<dyn Clock>,
+    /// The last version that was given.
     version: u64,
 }
 
@@ -145,9 +154,9 @@ impl Held {
 }
 
 impl State {
-    /// Nothing has been looked at; versions begin above the one given.
-    pub(crate) fn new(folder: PathBuf, node: String, options: ManifestOptions, version: u64) -> Self {
-        Self { folder, node, options, files: BTreeMap::new(), served: HashMap::new(), version }
+    /// Nothing has been looked at.
+    pub(crate) fn new(folder: PathBuf, node: String, options: ManifestOptions, clock: Arc<dyn Clock>) -> Self {
+        Self { folder, node, options, files: BTreeMap::new(), served: HashMap::new(), clock, version: 0 }
     }
 
     /// Looks at the folder, and reads what has changed.
@@ -162,6 +171,8 @@ impl State {
 
     /// Reads of these files those that have changed; `more` if the folder has more than these.
     fn look(&mut self, candidates: Vec<Candidate>, more: bool, cancelled: &CancellationToken) -> io::Result<Scan> {
+        // A journal gives a version of its own to each object that goes. Versions that follow the clock are above those.
+        self.version = self.version.max(version_at(self.clock.now()));
         let names: HashSet<_> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
         self.files.retain(|name, _| names.contains(name));
         let mut again = false;

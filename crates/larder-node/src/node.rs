@@ -450,10 +450,11 @@ impl<M: MachineClocks> Node<M> {
             Kind::Node => Self::synced(&self.api_object, what)?,
             Kind::Pod | Kind::Secret | Kind::ConfigMap | Kind::Namespace => Self::synced(&self.pods, what)?,
         };
-        // Objects of manifests have no versions, so their journal needs numbers that no earlier run of larder gave.
-        let is_of_manifests = matches!(self.origin, Origin::Manifests { .. });
-        let micros = || self.wall_time(self.now()).and_then(|now| u64::try_from(now.as_microsecond()).ok());
-        let base = if is_of_manifests { micros().unwrap_or_default() } else { self.pods.version() };
+        let base = match self.origin {
+            Origin::Kube(..) => self.pods.version(),
+            // No earlier run of larder gave this version to an object.
+            Origin::Manifests { .. } => larder_manifests::version_at(self.now()),
+        };
         Ok(match kind {
             Kind::Pod => self.pods.journal(base),
             Kind::Node => self.api_object.journal(base),

@@ -5,14 +5,15 @@
 //!
 //! # Versions
 //!
-//! A position in the log has a version: a client that holds this version has seen the log up to the position. Two kinds of
-//! journal differ in where versions come from ([`Order`]):
+//! A position in the log has a version: a client that holds this version has seen the log up to the position. Journals
+//! differ in where versions come from ([`Order`]):
 //!
 //! - The changes of the node's pods come from one watch of the API server, in the order of its versions. The version of a
 //!   position is that of the last change, or of a later bookmark.
 //! - The set of Secrets that pods refer to changes in no order of versions: an old Secret comes into view when a pod
 //!   arrives. A position after such a change has a version one above the position before it. The client learns of it by a
 //!   bookmark. All other positions have the version of the object that changed.
+//! - Manifests get their versions from this run of larder, so no version is of an earlier run. All else is as with Secrets.
 //!
 //! # Guarantees
 //!
@@ -90,6 +91,8 @@ pub enum Order {
     OfServer,
     /// Many watches and reads. Only versions that the journal gave can be resumed from.
     AsSeen,
+    /// As [`AsSeen`](Self::AsSeen), but no earlier run of larder gave a version that an object has.
+    OfThisRun,
 }
 
 /// What happened to an object, as in an event of a watch.
@@ -249,7 +252,8 @@ impl Journal {
 
     /// Begins at a version, with the objects that are in the journal: a resume from before is refused.
     ///
-    /// A journal of [`Order::AsSeen`] begins above the versions of its objects. To be called before anybody follows it.
+    /// A journal of [`Order::AsSeen`] begins above the versions of its objects, and one of [`Order::OfThisRun`] at the highest
+    /// of these, if it has objects. To be called before anybody follows it.
     pub fn begin(&self, version: u64) {
         self.change(|log| log.begin(version));
     }

@@ -233,14 +233,14 @@ impl<T: SourceObject> SourceReader<T> {
     }
 
     /// The [journal](crate::journal) of the source, which the first call begins. Its versions are those of the API server. The
-    /// objects of other sources have none, and their journal begins at `base`.
+    /// journal of manifests begins with the versions of its objects, or at `base` if there are none.
     pub fn journal(&self, base: u64) -> Journal {
         let mut state = self.shared.state.write();
         if let Some(journal) = &state.journal {
             return journal.clone();
         }
         let (order, version) = match self.shared.source {
-            Source::Manifest => (Order::AsSeen, base),
+            Source::Manifest => (Order::OfThisRun, base),
             _ => (Order::OfServer, state.version),
         };
         let journal = Journal::new(T::KIND, order);

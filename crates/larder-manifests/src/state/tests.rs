@@ -1,14 +1,17 @@
 //! What a folder's files make of what is held.
 
 use super::*;
+use larder_clock::VirtualClock;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 use tempfile::TempDir;
 
 struct Folder {
     dir: TempDir,
     state: State,
+    clock: VirtualClock,
 }
 
 impl Folder {
@@ -18,8 +21,9 @@ impl Folder {
 
     fn with(options: ManifestOptions) -> Self {
         let dir = TempDir::new().unwrap();
-        let state = State::new(dir.path().to_owned(), "n1".to_owned(), options, 100);
-        Self { dir, state }
+        let clock = VirtualClock::new(Timestamp::from_nanos(100_999));
+        let state = State::new(dir.path().to_owned(), "n1".to_owned(), options, Arc::new(clock.clone()));
+        Self { dir, state, clock }
     }
 
     fn write(&self, file: &str, text: &str) {
@@ -75,6 +79,18 @@ fn pod(name: &str, uid: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: '{uid}'}}\nspec: {{containers: [{{name: c, image: i}}]}}\n"
     )
+}
+
+#[test]
+fn versions_follow_the_clock_and_never_go_back() {
+    let mut folder = Folder::new();
+    folder.write("a.yaml", &(map("a", "1") + &map("b", "1")));
+    assert_eq!(folder.scan().objects, ["ConfigMap default/a@101 1", "ConfigMap default/b@102 1"]);
+    folder.write("a.yaml", &(map("a", "22") + &map("b", "1")));
+    assert_eq!(folder.scan().objects, ["ConfigMap default/a@103 22", "ConfigMap default/b@102 1"]);
+    folder.clock.advance(Duration::from_micros(50));
+    folder.write("a.yaml", &(map("a", "22") + &map("b", "333")));
+    assert_eq!(folder.scan().objects, ["ConfigMap default/a@103 22", "ConfigMap default/b@151 333"]);
 }
 
 #[test]

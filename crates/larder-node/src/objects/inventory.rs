@@ -6,7 +6,7 @@ use crate::fetch_log::{FetchLog, SourceFetch, SourceReflectors};
 use futures_util::stream::{self, StreamExt as _};
 use larder_clock::Clock;
 use larder_objects::{FreshState, Kept, ObjectKey, ObjectState, ObjectStatus, Store as _, WatchStats};
-use larder_resource::journal::Journal;
+use larder_resource::journal::{Journal, Order};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -98,9 +98,10 @@ where
         }
     }
 
-    /// The journal of what clients see of these objects; the first call begins it, at a version above `base`.
+    /// The journal of what clients see of these objects; the first call begins it, at `base` or above.
     pub(crate) fn journal(&self, base: u64) -> Journal {
-        self.view.journal(base)
+        let order = if self.is_of_manifests() { Order::OfThisRun } else { Order::AsSeen };
+        self.view.journal(order, base)
     }
 
     /// Reads all objects again and again as long as somebody watches them by the Kubernetes API, until the token is cancelled:

@@ -52,9 +52,9 @@ impl View {
         let _ = self.store.set(store);
     }
 
-    /// The journal, which the first call begins with what the store holds, at a version above `base`.
-    pub(crate) fn journal(&self, base: u64) -> Journal {
-        let journal = self.journal.get_or_init(|| Journal::new(self.kind, Order::AsSeen));
+    /// The journal, which the first call begins with what the store holds, at `base` or above.
+    pub(crate) fn journal(&self, order: Order, base: u64) -> Journal {
+        let journal = self.journal.get_or_init(|| Journal::new(self.kind, order));
         // What changes from here on is observed by others too, and nobody follows before all is there.
         self.is_filled.get_or_init(|| {
             self.observe_all(None);

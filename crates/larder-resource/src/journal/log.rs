@@ -101,13 +101,13 @@ impl Log {
         for held in self.objects.values_mut() {
             held.entry = None;
         }
-        self.version = match self.order {
-            Order::OfServer => version,
-            Order::AsSeen => {
-                // A version that an object has may be a position of an earlier run.
-                let newest = self.objects.values().map(|held| version_of(&*held.object)).max().unwrap_or(0);
-                if version > newest { version } else { newest.saturating_add(1) }
-            }
+        let newest = self.objects.values().map(|held| version_of(&*held.object)).max();
+        self.version = match (self.order, newest) {
+            // A version that an object has may be a position of an earlier run.
+            (Order::AsSeen, Some(newest)) => version.max(newest.saturating_add(1)),
+            (Order::AsSeen, None) => version.max(1),
+            (Order::OfThisRun, Some(newest)) => newest,
+            (Order::OfServer, _) | (Order::OfThisRun, None) => version,
         };
         self.oldest = self.version;
     }
@@ -144,7 +144,7 @@ impl Log {
             Some(last) => last.position == version,
             None => version == self.oldest,
         };
-        if self.order == Order::AsSeen && !is_given {
+        if self.order != Order::OfServer && !is_given {
             return Err(expired);
         }
         if self.entries.iter().skip(seen).any(|entry| entry.object.is_none()) {
@@ -231,7 +231,7 @@ impl Log {
         let version = version_of(&*object);
         self.version = match self.order {
             Order::OfServer => self.version.max(version),
-            Order::AsSeen => self.version.saturating_add(1).max(version),
+            Order::AsSeen | Order::OfThisRun => self.version.saturating_add(1).max(version),
         };
         let number = self.end();
         if event == EventType::Deleted {

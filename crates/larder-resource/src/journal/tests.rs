@@ -166,6 +166,25 @@ fn an_old_object_that_comes_into_view_moves_the_version_by_one_and_needs_a_bookm
 }
 
 #[test]
+fn a_journal_of_this_run_begins_at_its_newest_object_and_the_versions_of_objects_can_be_resumed_from() {
+    let empty = Journal::new(Kind::ConfigMap, Order::OfThisRun);
+    empty.begin(70);
+    assert!(empty.resume(69).is_err() && empty.resume(70).is_ok() && empty.resume(71).is_err());
+    let journal = Journal::new(Kind::ConfigMap, Order::OfThisRun);
+    journal.set(object(Kind::ConfigMap, "a", "a1", 50));
+    journal.begin(70);
+    assert!(journal.resume(49).is_err(), "it may be of an earlier run");
+    let resume = |version| journal.resume(version).map(|mut follower| told(&mut follower));
+    assert_eq!(resume(50), Ok(vec![]));
+    journal.set(object(Kind::ConfigMap, "a", "a1", 60));
+    assert_eq!((resume(50), resume(60)), (Ok(vec!["MODIFIED a 60".to_owned()]), Ok(vec![])));
+    journal.remove(&key("a"), None);
+    assert!(resume(60).is_err() && resume(61).is_ok(), "the version could mean before and after the removal");
+    journal.set(object(Kind::ConfigMap, "b", "b1", 80));
+    assert_eq!((resume(61), resume(80)), (Ok(vec!["ADDED b 80".to_owned()]), Ok(vec![])));
+}
+
+#[test]
 fn the_log_keeps_no_value_of_a_secret_that_is_not_current() {
     let journal = Journal::new(Kind::Secret, Order::AsSeen);
     let first = object(Kind::Secret, "a", "a1", 5);

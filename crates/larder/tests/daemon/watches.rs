@@ -251,10 +251,36 @@ async fn a_watch_of_manifests_follows_the_files() {
     daemon.write("c.yaml", &config_map("2"));
     let modified = watch.next().await.unwrap();
     assert_eq!((&modified["type"], &modified["object"]["data"]["a"]), (&json!("MODIFIED"), &json!("2")));
-    // Objects of files have no versions, so a client learns its position from bookmarks.
-    let bookmark = watch.next().await.unwrap();
-    let version = bookmark["object"]["metadata"]["resourceVersion"].as_str().unwrap();
-    let mut resumed = Watch::open(&daemon, &format!("/api/v1/configmaps?watch=1&resourceVersion={version}")).await;
+    let after = |event: &Value| {
+        let version = event["object"]["metadata"]["resourceVersion"].as_str().unwrap();
+        format!("/api/v1/configmaps?watch=1&resourceVersion={version}")
+    };
+    // Each event's own version is a position, so no bookmark follows.
+    let mut resumed = Watch::open(&daemon, &after(&added)).await;
+    assert_eq!(resumed.next().await.unwrap(), modified);
+    let mut resumed = Watch::open(&daemon, &after(&modified)).await;
     daemon.write("c.yaml", &config_map("3"));
-    assert_eq!(resumed.next().await.unwrap()["object"]["data"]["a"], "3");
+    let third = watch.next().await.unwrap();
+    assert_eq!((&resumed.next().await.unwrap(), &third["object"]["data"]["a"]), (&third, &json!("3")));
+    // What goes has no version of its own, and moves no later change.
+    daemon.write("pod.yaml", &pod.replace("name: c}", "name: d}"));
+    assert_eq!(watch.next().await.unwrap()["type"], "DELETED");
+    assert_eq!(watch.next().await.unwrap()["type"], "BOOKMARK");
+    daemon.write("pod.yaml", pod);
+    assert_eq!(watch.next().await.unwrap()["type"], "ADDED");
+    assert_eq!(watch.next().await.unwrap()["type"], "BOOKMARK");
+    daemon.write("c.yaml", &config_map("4"));
+    let fourth = watch.next().await.unwrap();
+    let mut resumed = Watch::open(&daemon, &after(&fourth)).await;
+    daemon.write("c.yaml", &config_map("5"));
+    assert_eq!(resumed.next().await.unwrap()["object"]["data"]["a"], "5");
+    // Lists have versions of the same scale.
+    let list = daemon.get("/api/v1/configmaps").await.json();
+    assert_eq!(list["metadata"]["resourceVersion"], list["items"][0]["metadata"]["resourceVersion"]);
+    // Another run reads the same files, and refuses versions of this one.
+    let again = Daemon::with_manifests(&[("pod.yaml", pod), ("c.yaml", &config_map("5"))]).await;
+    for event in [&added, &fourth, &json!({"object": list})] {
+        let refused = again.get(&after(event)).await;
+        assert_eq!((refused.code, &refused.json()["object"]["code"]), (200, &json!(410)), "{refused:?}");
+    }
 }
