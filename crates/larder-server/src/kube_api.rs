@@ -21,12 +21,13 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderMap, HeaderValue, header};
 use larder_node::{Answer, ObjectKind, ObjectList, ReadError};
-use larder_objects::ObjectKey;
+use larder_objects::{ObjectKey, resource_version_order};
 use larder_resource::journal::Journal;
 use larder_resource::{Kind, KubeObject, json_of};
 use options::{ListOptions, Version, Wanted};
 use representation::{Representation, json};
 use std::fmt::Write as _;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_http::compression::{CompressionLayer, CompressionLevel, Predicate};
@@ -344,7 +345,7 @@ async fn get_node(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    one(&app, Kind::Node, &params, &headers, app.node.get_node(&name))
+    one(&app, Kind::Node, &params, &headers, || ready(app.node.get_node(&name))).await
 }
 
 /// `/api/v1/namespaces/{namespace}`, and its status.
@@ -357,7 +358,8 @@ async fn get_namespace(
     if name.is_empty() {
         return Err(unknown_path("/api/v1/namespaces/"));
     }
-    one(&app, Kind::Namespace, &params, &headers, app.node.get_namespace(&name, read_timeout(&params)?).await)
+    let timeout = read_timeout(&params)?;
+    one(&app, Kind::Namespace, &params, &headers, || app.node.get_namespace(&name, timeout)).await
 }
 
 /// `/api/v1/namespaces/{namespace}/pods/{name}/status`.
@@ -367,7 +369,7 @@ async fn get_pod_status(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    one(&app, Kind::Pod, &params, &headers, app.node.get_pod(&namespace, &name))
+    one(&app, Kind::Pod, &params, &headers, || ready(app.node.get_pod(&namespace, &name))).await
 }
 
 /// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
@@ -381,29 +383,63 @@ async fn get_one(
         return Err(unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}/{name}")));
     }
     if kind == Kind::Pod.resource() {
-        return one(&app, Kind::Pod, &params, &headers, app.node.get_pod(&namespace, &name));
+        return one(&app, Kind::Pod, &params, &headers, || ready(app.node.get_pod(&namespace, &name))).await;
     }
     let kind = ObjectKind::from_resource(&kind)
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
     let timeout = read_timeout(&params)?;
-    let answer = match params.text("pod") {
-        Some(pod) => app.node.get_object_for((&namespace, pod), kind, &name, timeout).await,
-        None => app.node.get_object(kind, &namespace, &name, timeout).await,
-    };
-    one(&app, kind.kind(), &params, &headers, answer)
+    match params.text("pod") {
+        Some(pod) => {
+            let read = || app.node.get_object_for((&namespace, pod), kind, &name, timeout);
+            one(&app, kind.kind(), &params, &headers, read).await
+        }
+        None => {
+            let read = || app.node.get_object(kind, &namespace, &name, timeout);
+            one(&app, kind.kind(), &params, &headers, read).await
+        }
+    }
 }
 
-fn one<T: AsRef<KubeObject> + Send + Sync + 'static>(
+async fn one<T, F>(
     app: &App,
     kind: Kind,
     params: &Params,
     headers: &HeaderMap,
-    answer: Result<Answer<T>, ReadError>,
-) -> Result<Response, ApiError> {
+    read: impl Fn() -> F,
+) -> Result<Response, ApiError>
+where
+    T: AsRef<KubeObject> + Send + Sync + 'static,
+    F: Future<Output = Result<Answer<T>, ReadError>>,
+{
     let representation = Representation::of(headers, params)?;
-    let answer = answer?;
+    let answer = match Version::of_one(params)? {
+        Version::Any => read().await?,
+        Version::NotOlderThan(asked) | Version::Exact(asked) => read_at(app, kind, asked, read).await?,
+    };
     let freshness = AnswerFreshness::of(&answer);
     representation.one(app, kind, json_of(answer.object), &freshness)
+}
+
+/// Reads an object as of this version or a later one.
+async fn read_at<T, F>(app: &App, kind: Kind, asked: u64, read: impl Fn() -> F) -> Result<Answer<T>, ApiError>
+where
+    T: AsRef<KubeObject>,
+    F: Future<Output = Result<Answer<T>, ReadError>>,
+{
+    let journal = app.node.journal(kind)?;
+    let has_reached = journal.version() >= asked;
+    let answer = read().await;
+    let is_answer = match &answer {
+        Ok(answer) => resource_version_order((*answer.object).as_ref().resource_version()) >= asked,
+        // The object may have been created at that version.
+        Err(ReadError::NotFound { .. }) => false,
+        Err(_) => true,
+    };
+    if has_reached || is_answer {
+        return Ok(answer?);
+    }
+    reach(&journal, Version::NotOlderThan(asked)).await?;
+    Ok(read().await?)
 }
 
 #[cfg(test)]

@@ -58,6 +58,29 @@ pub(crate) enum Version {
     Exact(u64),
 }
 
+/// The version that a client gives. Any is good for 0, as for none.
+fn given_version(params: &Params) -> Result<Option<u64>, ApiError> {
+    match params.text("resourceVersion") {
+        None | Some("0") => Ok(None),
+        Some(text) => {
+            let version = text.parse::<u64>().ok().filter(|version| *version != 0);
+            let problem = || "is not a version of this API".to_owned();
+            version.map(Some).ok_or_else(|| ApiError::bad_parameter("resourceVersion", text, problem()))
+        }
+    }
+}
+
+impl Version {
+    /// Of which version one object is to be.
+    ///
+    /// # Errors
+    ///
+    /// What is given is no version.
+    pub(crate) fn of_one(params: &Params) -> Result<Self, ApiError> {
+        Ok(given_version(params)?.map_or(Self::Any, Self::NotOlderThan))
+    }
+}
+
 /// The parameters of a list or watch.
 #[derive(Debug)]
 pub(crate) struct ListOptions {
@@ -76,12 +99,7 @@ impl ListOptions {
     /// A parameter is not one of the Kubernetes API, or does not go with another one.
     pub(crate) fn parse(params: &Params, kind: Kind, namespace: Option<&str>) -> Result<Self, ApiError> {
         let is_watch = params.flag("watch");
-        let given = match params.text("resourceVersion") {
-            None | Some("0") => None,
-            Some(text) => Some(text.parse::<u64>().ok().filter(|version| *version != 0).ok_or_else(|| {
-                ApiError::bad_parameter("resourceVersion", text, "is not a version of this API".to_owned())
-            })?),
-        };
+        let given = given_version(params)?;
         let initial = params.text("sendInitialEvents").map(|_| params.flag("sendInitialEvents"));
         let invalid = |name: &'static str, problem: &str| Err(ApiError::InvalidParameter(name, problem.to_owned()));
         let version = match (params.text("resourceVersionMatch"), given) {
@@ -187,6 +205,21 @@ mod tests {
             Ok(Version::NotOlderThan(7)),
         );
         check("limit=500", Ok(Version::Any));
+    }
+
+    #[test]
+    fn the_version_of_one_object_is_the_oldest_that_it_may_have() {
+        for (text, expected) in [
+            ("", Ok(Version::Any)),
+            ("0", Ok(Version::Any)),
+            ("7", Ok(Version::NotOlderThan(7))),
+            ("-1", Err(400)),
+            ("00", Err(400)),
+            ("x", Err(400)),
+        ] {
+            let params = Params::new([("resourceVersion".to_owned(), text.to_owned())].into());
+            assert_eq!(Version::of_one(&params).map_err(|error| error.code().as_u16()), expected, "{text}");
+        }
     }
 
     #[test]

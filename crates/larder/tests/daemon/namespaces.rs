@@ -70,6 +70,8 @@ async fn the_namespaces_of_the_pods_are_served_as_the_api_server_has_them() {
         assert_eq!(answer.code, 200, "{answer:?}");
         assert!(answer.age() < 60 && answer.header("cache-status").starts_with("larder; "), "{answer:?}");
         let object = answer.json();
+        let late = world.daemon.get(&format!("{path}?resourceVersion=1000000")).await;
+        assert_eq!((late.code, &late.json()["reason"]), (504, &json!("Timeout")), "{late:?}");
         assert_eq!((&object["kind"], &object["apiVersion"]), (&json!("Namespace"), &json!("v1")));
         assert_eq!((&object["metadata"]["name"], &object["status"]["phase"]), (&json!("shop"), &json!("Active")));
         assert!(object["metadata"]["resourceVersion"].is_string() && object["spec"]["finalizers"].is_array());

@@ -202,6 +202,48 @@ async fn a_watch_from_the_future_is_open_and_silent_until_its_version() {
 }
 
 #[tokio::test]
+async fn a_read_of_one_object_is_not_older_than_the_version_that_it_names() {
+    let shop = Shop::start("watch").await;
+    let daemon = &shop.daemon;
+    listed(daemon, 1).await;
+    let (web, db) = ("/api/v1/namespaces/shop/pods/web", "/api/v1/namespaces/shop/secrets/db");
+    let late = async |path: &str| {
+        let answer = daemon.get(&format!("{path}?resourceVersion=1000000")).await;
+        assert_eq!((answer.code, &answer.json()["reason"]), (504, &json!("Timeout")), "{path}: {answer:?}");
+        let cause = &answer.json()["details"]["causes"][0]["reason"];
+        assert_eq!(cause, "ResourceVersionTooLarge", "{path}: {answer:?}");
+    };
+    let (for_pod, status) = (format!("{db}?pod=web&"), format!("{web}/status"));
+    tokio::join!(
+        late(web),
+        late(&status),
+        late("/api/v1/namespaces/shop/pods/none"),
+        late("/api/v1/nodes/node-1"),
+        late(db),
+    );
+    assert_eq!(daemon.get(&format!("{for_pod}resourceVersion=1000000")).await.code, 504);
+    for (path, code) in
+        [(web, 200), (db, 200), ("/api/v1/nodes/node-1", 200), ("/api/v1/namespaces/shop/pods/none", 404)]
+    {
+        for version in ["", "0", "1"] {
+            assert_eq!(daemon.get(&format!("{path}?resourceVersion={version}")).await.code, code, "{path} {version}");
+        }
+        assert_eq!(daemon.get(&format!("{path}?resourceVersion=x")).await.code, 400, "{path}");
+    }
+    // No wait helps one that may not be read.
+    assert_eq!(daemon.get(&format!("{SECRETS}/tls?resourceVersion=1000000")).await.code, 403);
+    let next = shop.api.store().revision() + 1;
+    let path = format!("{db}?resourceVersion={next}");
+    let (read, ()) = tokio::join!(daemon.get(&path), async { shop.set("db", "two") });
+    assert_eq!((read.code, &read.json()["data"]["password"]), (200, &json!("dHdv")), "{read:?}");
+    let path = format!("/api/v1/namespaces/shop/pods/new?resourceVersion={}", next + 1);
+    let (read, _) = tokio::join!(daemon.get(&path), async {
+        shop.api.store().create(pod("shop", "new").uid("uid-new").node(NODE).build()).unwrap()
+    });
+    assert_eq!(read.code, 200, "{read:?}");
+}
+
+#[tokio::test]
 async fn selectors_turn_changes_into_additions_and_deletions() {
     let shop = Shop::start("watch").await;
     let labelled = |value: &str| {
