@@ -9,7 +9,7 @@
 //! | the daemon runs without the source | 501 | `NotImplemented` |
 //! | a parameter is wrong, or a path of larder's own does not know it; a path cannot be decoded | 400 | `BadRequest` |
 //! | a newer-than wait timed out | 504 | `Timeout`, with the last known status |
-//! | parameters of a list or watch do not go together | 422 | `Invalid` |
+//! | parameters of a list or watch do not go together; a review asks for nothing, or for two things | 422 | `Invalid` |
 //! | a watch cannot go on after a version | 410 | `Expired` |
 //! | a version lies in the future | 504 | `Timeout`, with a cause of type `ResourceVersionTooLarge` |
 //! | the body of a review cannot be read | 400 | `BadRequest` |
@@ -68,6 +68,8 @@ pub(crate) enum ApiError {
     UnknownParameter { name: String, known: &'static [&'static str] },
     #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}: Forbidden: {1}")]
     InvalidParameter(&'static str, String),
+    #[error("SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: {field}: Invalid value: {problem}")]
+    InvalidReview { field: &'static str, problem: &'static str },
     #[error("{0}")]
     Expired(String),
     #[error("Too large resource version: {asked}, current: {current}")]
@@ -154,7 +156,7 @@ impl ApiError {
             Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } | Self::BadBody(_) => {
                 StatusCode::BAD_REQUEST
             }
-            Self::InvalidParameter(..) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::InvalidParameter(..) | Self::InvalidReview { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Expired(_) => StatusCode::GONE,
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NotAcceptable { .. } => StatusCode::NOT_ACCEPTABLE,
@@ -232,6 +234,7 @@ impl ApiError {
             Self::InvalidParameter(name, problem) => {
                 vec![cause("FieldValueForbidden", &format!("Forbidden: {problem}"), Some(name))]
             }
+            Self::InvalidReview { field, problem } => vec![cause("FieldValueInvalid", problem, Some(field))],
             Self::TooLargeVersion { .. } => {
                 vec![cause("ResourceVersionTooLarge", "Too large resource version", None)]
             }

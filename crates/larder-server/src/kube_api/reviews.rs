@@ -21,7 +21,7 @@ const LARGEST: usize = 64 << 10;
 
 const READS: [&str; 3] = ["get", "list", "watch"];
 
-/// The JSON of a review, which must be of that kind.
+/// The JSON of a review of that kind.
 async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Caller, Value), ApiError> {
     let caller = request.extensions().get().cloned().unwrap_or(Caller::Anonymous);
     let media_type =
@@ -41,11 +41,36 @@ async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Ca
         let bad = |error| ApiError::BadBody(format!("is not the JSON of a {kind}: {error}"));
         serde_json::from_slice::<Value>(&body).map_err(bad)?
     };
-    let is = |field: &str, expected: &str| review.get(field).and_then(Value::as_str) == Some(expected);
-    if !is("kind", kind) || !is("apiVersion", &format!("{group}/v1")) {
-        return Err(ApiError::BadBody(format!("is not a {kind} of {group}/v1")));
+    Ok((caller, complete(review, group, kind)?))
+}
+
+/// The review with its kind and version. As at the API server, the path gives them where the body has none. Python's client sends
+/// none.
+fn complete(mut review: Value, group: &str, kind: &'static str) -> Result<Value, ApiError> {
+    let wrong = || ApiError::BadBody(format!("is not a {kind} of {group}/v1"));
+    let fields = review.as_object_mut().ok_or_else(wrong)?;
+    for (field, expected) in [("kind", kind), ("apiVersion", &format!("{group}/v1"))] {
+        match fields.get(field) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(found)) if found.is_empty() || found == expected => {}
+            Some(_) => return Err(wrong()),
+        }
+        fields.insert(field.to_owned(), expected.into());
     }
-    Ok((caller, review))
+    Ok(review)
+}
+
+/// Refuses a `SelfSubjectAccessReview` that asks for nothing, or for two things, in the API server's words.
+fn validate(spec: &Value) -> Result<(), ApiError> {
+    let has = |section| spec.get(section).is_some_and(Value::is_object);
+    let (field, problem) = match (has("resourceAttributes"), has("nonResourceAttributes")) {
+        (true, false) | (false, true) => return Ok(()),
+        (true, true) => ("spec.nonResourceAttributes", "cannot be specified in combination with resourceAttributes"),
+        (false, false) => {
+            ("spec.resourceAttributes", "exactly one of nonResourceAttributes or resourceAttributes must be specified")
+        }
+    };
+    Err(ApiError::InvalidReview { field, problem })
 }
 
 fn created(mut review: Value, status: Value) -> Response {
@@ -84,6 +109,7 @@ fn is_served(spec: &Value) -> Result<(), String> {
 pub(crate) async fn access(request: Request) -> Result<Response, ApiError> {
     let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectAccessReview").await?;
     let spec = review.get("spec").cloned().unwrap_or_default();
+    validate(&spec)?;
     let status = match is_served(&spec) {
         Ok(()) => json!({"allowed": true}),
         Err(why) => json!({"allowed": false, "reason": why}),
@@ -124,6 +150,42 @@ pub(crate) async fn subject(request: Request) -> Result<Response, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_review_gets_the_kind_and_version_that_it_lacks_and_no_others() {
+        let (group, kind) = ("authorization.k8s.io", "SelfSubjectAccessReview");
+        let whole = json!({"kind": kind, "apiVersion": "authorization.k8s.io/v1", "spec": {}});
+        for lacks in [
+            whole.clone(),
+            json!({"spec": {}}),
+            json!({"kind": kind, "spec": {}}),
+            json!({"apiVersion": "authorization.k8s.io/v1", "spec": {}}),
+            json!({"kind": null, "apiVersion": "", "spec": {}}),
+        ] {
+            assert_eq!(complete(lacks.clone(), group, kind).unwrap(), whole, "{lacks}");
+        }
+        for wrong in [
+            json!({"kind": "SelfSubjectReview"}),
+            json!({"apiVersion": "authorization.k8s.io/v1beta1"}),
+            json!({"kind": kind, "apiVersion": "v1"}),
+            json!({"kind": 1}),
+            json!([]),
+            Value::Null,
+        ] {
+            assert_eq!(complete(wrong.clone(), group, kind).unwrap_err().code(), 400, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_access_review_asks_for_exactly_one_thing() {
+        let (resource, other) = (json!({"verb": "get"}), json!({"path": "/"}));
+        assert!(validate(&json!({"resourceAttributes": resource})).is_ok());
+        assert!(validate(&json!({"resourceAttributes": resource, "nonResourceAttributes": null})).is_ok());
+        assert!(validate(&json!({"nonResourceAttributes": other})).is_ok());
+        for spec in [json!(null), json!({}), json!({"resourceAttributes": resource, "nonResourceAttributes": other})] {
+            assert_eq!(validate(&spec).unwrap_err().code(), 422, "{spec}");
+        }
+    }
 
     #[test]
     fn a_review_says_what_is_served_and_why_the_rest_is_not() {

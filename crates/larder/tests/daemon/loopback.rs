@@ -247,15 +247,25 @@ async fn answers_are_those_of_the_socket() {
         let (response, _task) = proxy.send(over, request.unwrap()).await;
         assert_eq!(response.headers()["content-encoding"], "gzip");
         assert!(response.into_body().collect().await.unwrap().to_bytes().starts_with(&[0x1f, 0x8b]));
-        // A review has a body, and names who asks: the user of the proxy, whomever the client names.
-        let review = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
-        let request = to(over, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews");
-        let request = request.header("authorization", proxy.bearer()).header("content-type", "application/json");
-        let request = request.header("impersonate-user", "jane").body(Full::from(review));
-        let (response, _task) = proxy.send(over, request.unwrap()).await;
-        let answer = collect(response).await;
-        let user = format!("user {}", rustix::process::geteuid());
-        assert_eq!((answer.code, &answer.json()["status"]["userInfo"]["username"]), (201, &json!(user)), "{answer:?}");
+        // A review has a body, with or without its kind, and names who asks: the user of the proxy, whomever the client names.
+        let whole = r#"{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}"#;
+        for (review, code) in [(whole, 201), ("{}", 201), (r#"{"kind":"Pod"}"#, 400)] {
+            let request = to(over, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews");
+            let request = request.header("authorization", proxy.bearer()).header("content-type", "application/json");
+            let request = request.header("impersonate-user", "jane").body(Full::from(review));
+            let (response, _task) = proxy.send(over, request.unwrap()).await;
+            let answer = collect(response).await;
+            assert_eq!(answer.code, code, "{review}: {answer:?}");
+            if code == 201 {
+                let user = format!("user {}", rustix::process::geteuid());
+                let answer = answer.json();
+                assert_eq!(answer["status"]["userInfo"]["username"], json!(user), "{answer}");
+                assert_eq!(
+                    (&answer["kind"], &answer["apiVersion"]),
+                    (&json!("SelfSubjectReview"), &json!("authentication.k8s.io/v1"))
+                );
+            }
+        }
     }
 }
 
