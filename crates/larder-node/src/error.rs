@@ -29,6 +29,14 @@ pub enum ReadError {
         /// Whether objects come from manifests, so that no API server can be asked instead.
         from_manifests: bool,
     },
+    /// The node is not the one of this larder, and may exist.
+    #[error("node \"{name}\" is not held: this larder holds node \"{own}\" alone; ask the API server")]
+    OtherNode {
+        /// The node that was asked for.
+        name: String,
+        /// This node.
+        own: String,
+    },
     /// larder's identity may not read the object at the API server, and larder has not read it before.
     #[error(
         "{} \"{key}\" is not held, because larder may not read it: grant larder's identity a ClusterRole with the verb \"get\" \

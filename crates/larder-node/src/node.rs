@@ -544,8 +544,12 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// # Errors
     ///
-    /// [`ReadError::NotFound`] or [`ReadError::Unknown`].
+    /// [`ReadError::OtherNode`], [`ReadError::NotFound`] or [`ReadError::Unknown`]. Without an API server, another node is not found.
     pub fn get_node(&self, name: &str) -> Result<Answer<larder_resource::Node>, ReadError> {
+        let is_other = name != self.name() && matches!(self.origin, Origin::Kube(..));
+        if is_other {
+            return Err(ReadError::OtherNode { name: name.to_owned(), own: self.name().to_owned() });
+        }
         self.read_source(&self.api_object, "", name)
     }
 

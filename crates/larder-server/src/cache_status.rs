@@ -7,6 +7,7 @@
 //! | was fetched for this read | `larder; fwd=miss; stored; ttl=60; detail=live-read` |
 //! | was held; fetching it again failed or took too long | `larder; fwd=stale; ttl=-12; detail="stale: ..."` |
 //! | says that the object is known to be absent | `larder; hit; detail=absent` |
+//! | says that this node has no such pod | `larder; hit; detail="absent from this node"` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
 //!
 //! `ttl` is the number of seconds that a fresh answer stays fresh. There is no `ttl` if no time ends the freshness: a watch keeps the

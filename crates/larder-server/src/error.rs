@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | the object is known to be absent | 404 | `NotFound`, with `Age` |
 //! | no pod of this node refers to the object, or the pod of `?pod=` does not | 403 | `Forbidden` |
+//! | the node is not the one of this larder | 403 | `Forbidden` |
 //! | larder's identity may not read the object at the API server | 403 | `Forbidden` |
 //! | the object is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the daemon runs without the source | 501 | `NotImplemented` |
@@ -37,6 +38,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 use larder_node::{ProcessError, ReadError, WhoisError};
+use larder_resource::Kind;
 use larder_resource::journal::ResumeError;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -141,7 +143,10 @@ impl ApiError {
             Self::Whois(WhoisError::Contradictory { .. }) => StatusCode::CONFLICT,
             Self::Whois(WhoisError::TooShort { .. } | WhoisError::SeveralContainers { .. }) => StatusCode::BAD_REQUEST,
             Self::Read(
-                ReadError::NotReferenced { .. } | ReadError::NotReferencedByPod { .. } | ReadError::NotPermitted { .. },
+                ReadError::NotReferenced { .. }
+                | ReadError::NotReferencedByPod { .. }
+                | ReadError::NotPermitted { .. }
+                | ReadError::OtherNode { .. },
             )
             | Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) | Self::Token(_) => StatusCode::UNAUTHORIZED,
@@ -206,11 +211,14 @@ impl ApiError {
     fn cache_status(&self) -> Option<CacheStatus> {
         let (outcome, detail) = match self {
             Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. } => (Outcome::Unknown, self.to_string()),
-            Self::Read(ReadError::NotFound { freshness, .. }) if freshness.is_fresh() => {
-                (Outcome::Hit, "absent".to_owned())
-            }
-            Self::Read(ReadError::NotFound { .. }) => {
-                (Outcome::FetchFailed, "stale: absent when last known".to_owned())
+            Self::Read(ReadError::NotFound { kind, freshness, .. }) => {
+                // A pod that is not on this node may be on another.
+                let absent = if *kind == Kind::Pod { "absent from this node" } else { "absent" };
+                if freshness.is_fresh() {
+                    (Outcome::Hit, absent.to_owned())
+                } else {
+                    (Outcome::FetchFailed, format!("stale: {absent} when last known"))
+                }
             }
             _ => return None,
         };
@@ -249,6 +257,9 @@ impl ApiError {
                 | ReadError::NotReferencedByPod { kind, key, .. }
                 | ReadError::NotPermitted { kind, key, .. },
             ) => (Some(kind.resource().to_owned()), Some(key.name().to_owned())),
+            Self::Read(ReadError::OtherNode { name, .. }) => {
+                (Some(Kind::Node.resource().to_owned()), Some(name.clone()))
+            }
             _ => (None, None),
         };
         let details = StatusDetails {

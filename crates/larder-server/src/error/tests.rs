@@ -10,13 +10,12 @@ fn freshness() -> Freshness {
 }
 
 fn not_found() -> ReadError {
-    let key = ObjectKey::new("shop", "db");
-    ReadError::NotFound {
-        kind: larder_resource::Kind::Secret,
-        key,
-        freshness: Box::new(freshness()),
-        age: Duration::from_secs(3),
-    }
+    absent(Kind::Secret)
+}
+
+fn absent(kind: Kind) -> ReadError {
+    let (key, age) = (ObjectKey::new("shop", "db"), Duration::from_secs(3));
+    ReadError::NotFound { kind, key, freshness: Box::new(freshness()), age }
 }
 
 fn unknown(retry_after: Duration) -> ReadError {
@@ -46,6 +45,9 @@ fn each_error_has_its_status() {
         let message = format!("configmap \"shop/x\" is not held: no pod of node \"n\" refers to it; {advice}");
         check(not_referenced, 403, "Forbidden", &message);
     }
+    let other_node = ReadError::OtherNode { name: "x".to_owned(), own: "n".to_owned() };
+    let message = "node \"x\" is not held: this larder holds node \"n\" alone; ask the API server";
+    check(other_node, 403, "Forbidden", message);
     let not_permitted = ReadError::NotPermitted {
         kind: larder_resource::Kind::Namespace,
         key: ObjectKey::new("", "shop"),
@@ -124,6 +126,8 @@ fn an_absence_has_its_age_and_the_unknown_a_time_to_ask_again() {
     let response = ApiError::from(not_found()).into_response();
     assert_eq!(response.headers()["age"], "3");
     assert_eq!(response.headers()["cache-status"], "larder; hit; detail=absent");
+    let pod = ApiError::from(absent(Kind::Pod)).into_response();
+    assert_eq!(pod.headers()["cache-status"], "larder; hit; detail=\"absent from this node\"");
     assert!(!response.headers().contains_key("retry-after"));
     // Rounded up, and never 0.
     for (retry_after, expected) in

@@ -3,14 +3,16 @@
 //!
 //! Whoever may read from larder may read all that it serves, so the answers depend on the verb and the kind alone.
 
+use crate::app::Shared;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
+use larder_node::{Node, ReadError};
 use larder_resource::Kind;
 use serde_json::{Value, json};
 
@@ -81,6 +83,17 @@ fn created(mut review: Value, status: Value) -> Response {
     (StatusCode::CREATED, Json(review)).into_response()
 }
 
+/// The reason why a node is not served. It is none of the verb: a watch of another node has no events.
+fn other_node(node: &Node, spec: &Value) -> Option<String> {
+    let attributes = spec.get("resourceAttributes")?;
+    let text = |field| attributes.get(field).and_then(Value::as_str).unwrap_or_default();
+    let name = Some(text("name")).filter(|name| !name.is_empty() && text("resource") == Kind::Node.resource())?;
+    node.get_node(name)
+        .err()
+        .filter(|error| matches!(error, ReadError::OtherNode { .. }))
+        .map(|error| error.to_string())
+}
+
 /// Whether what a review asks for is served, and why it is not.
 fn is_served(spec: &Value) -> Result<(), String> {
     let text = |section: &str, field: &str| {
@@ -106,11 +119,12 @@ fn is_served(spec: &Value) -> Result<(), String> {
 }
 
 /// `POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews`.
-pub(crate) async fn access(request: Request) -> Result<Response, ApiError> {
+pub(crate) async fn access(State(app): Shared, request: Request) -> Result<Response, ApiError> {
     let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectAccessReview").await?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     validate(&spec)?;
-    let status = match is_served(&spec) {
+    let served = is_served(&spec).and_then(|()| other_node(&app.node, &spec).map_or(Ok(()), Err));
+    let status = match served {
         Ok(()) => json!({"allowed": true}),
         Err(why) => json!({"allowed": false, "reason": why}),
     };

@@ -1,6 +1,6 @@
 //! A daemon in a folder of its own, and how to ask it.
 
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -318,9 +318,23 @@ pub(crate) async fn request<S>(stream: S, method: &str, path: &str, accept: &str
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
+    request_with(stream, method, path, accept, Full::default()).await
+}
+
+/// As [`request`], with a body.
+pub(crate) async fn request_with<S>(
+    stream: S,
+    method: &str,
+    path: &str,
+    accept: &str,
+    body: Full<bytes::Bytes>,
+) -> Option<Answer>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
     let request = http::Request::builder().method(method).uri(path).header("host", "larder").header("accept", accept);
-    let request = request.body(Empty::<bytes::Bytes>::new()).unwrap();
+    let request = request.body(body).unwrap();
     let exchange = async {
         let response = sender.send_request(request).await.ok()?;
         let (parts, body) = response.into_parts();

@@ -1,7 +1,8 @@
 //! Faults that were reported of the Secrets and `ConfigMap`s of a node, each shown to be otherwise here, against a simulated API
 //! server. Where the store or the reflector alone shows it, the test is there (`larder-objects`, `larder-kube`).
 
-use crate::harness::{Answer, Daemon, until};
+use crate::harness::{Answer, Daemon, request_with, until};
+use http_body_util::Full;
 use larder_testkit::api_server::{ApiServer, CacheLag, Fault, Kind, User, Verb};
 use larder_testkit::objects::{config_map, node, pod, secret};
 use serde_json::{Value, json};
@@ -101,6 +102,46 @@ fn base64_of(value: &str) -> Value {
 
 fn is_fresh(answer: &Answer) -> bool {
     answer.code == 200 && !answer.is_stale()
+}
+
+/// What a `SelfSubjectAccessReview` answers for a get of that node.
+async fn may_get_node(daemon: &Daemon, name: &str) -> Value {
+    let stream = tokio::net::UnixStream::connect(daemon.socket()).await.unwrap();
+    let attributes = json!({"resourceAttributes": {"verb": "get", "resource": "nodes", "name": name}});
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let answer = request_with(stream, "POST", path, "*/*", Full::from(json!({"spec": attributes}).to_string())).await;
+    let answer = answer.expect("an answer");
+    assert_eq!(answer.code, 201, "{answer:?}");
+    answer.json()["status"].clone()
+}
+
+/// Other nodes exist, and larder cannot say more of them.
+#[tokio::test]
+async fn another_node_is_refused_and_a_pod_of_another_node_is_not_found() {
+    let others = |api: &ApiServer| {
+        api.store().create(node("node-2")).unwrap();
+        api.store().create(pod("shop", "other").uid("uid-other").node("node-2").build()).unwrap();
+    };
+    let shop = Shop::start_with("watch", &[], others).await;
+    let told = "this larder holds node \"node-1\" alone; ask the API server";
+    for path in ["/api/v1/nodes/node-2", "/api/v1/nodes/node-2/status", "/api/v1/nodes/none"] {
+        let answer = shop.daemon.get(path).await;
+        assert_eq!(answer.code, 403, "{path}: {answer:?}");
+        assert!(answer.json()["message"].as_str().unwrap().contains(told), "{answer:?}");
+        assert!(!answer.headers.contains_key("cache-status"), "{answer:?}");
+    }
+    assert_eq!(shop.daemon.get("/api/v1/nodes/node-1").await.code, 200);
+    assert_eq!(may_get_node(&shop.daemon, NODE).await, json!({"allowed": true}));
+    assert_eq!(may_get_node(&shop.daemon, "").await, json!({"allowed": true}));
+    let other = may_get_node(&shop.daemon, "node-2").await;
+    assert!(other["allowed"] == false && other["reason"].as_str().unwrap().contains(told), "{other}");
+
+    let pod = shop.daemon.get("/api/v1/namespaces/shop/pods/other").await;
+    assert_eq!(
+        (pod.code, pod.header("cache-status")),
+        (404, "larder; hit; detail=\"absent from this node\""),
+        "{pod:?}"
+    );
 }
 
 /// Watches outlived finished pods.

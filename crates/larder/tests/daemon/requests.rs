@@ -175,7 +175,10 @@ async fn absent_refused_unserved_and_unknown_are_different_answers() {
         assert_eq!(answer.json()["kind"], "Status");
     }
     let absent = daemon.get("/api/v1/namespaces/default/pods/none").await;
-    assert!(absent.age() < 60 && absent.header("cache-status").contains("detail=absent"), "{absent:?}");
+    assert!(
+        absent.age() < 60 && absent.header("cache-status").contains("detail=\"absent from this node\""),
+        "{absent:?}"
+    );
     assert!(daemon.get("/").await.text.contains("PathNotServed"));
 }
 
