@@ -100,7 +100,7 @@ async fn unknown_path(request: Request) -> ApiError {
 }
 
 async fn method_not_allowed(request: Request) -> ApiError {
-    ApiError::MethodNotAllowed(format!("larder answers GET and HEAD only, not {}", request.method()))
+    ApiError::only_reads(request.method())
 }
 
 /// Refuses whoever [may not read](Caller::may_read).

@@ -21,7 +21,7 @@
 //! | a request to the proxy has not its token | 401 | `Unauthorized` |
 //! | the proxy gets no answer from the daemon | 503 or 504 | `ServiceUnavailable` with `Retry-After`, `Timeout` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
-//! | a method other than GET and HEAD | 405 | `MethodNotAllowed` |
+//! | a method that the path does not take: a write, or a GET of a review | 405 | `MethodNotAllowed` |
 //! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
 //!
@@ -84,7 +84,7 @@ pub(crate) enum ApiError {
     NotAcceptable { accepts: String, offers: &'static str },
     #[error("cannot read the path {path}: {problem}")]
     BadPath { path: String, problem: String },
-    #[error("larder does not serve the path {0}")]
+    #[error("larder does not serve the path {0}{advice}", advice = advice_on(.0))]
     UnknownPath(String),
     #[error("{0}")]
     MethodNotAllowed(String),
@@ -117,7 +117,17 @@ fn known_parameters(known: &[&str]) -> String {
     }
 }
 
+/// An API server may serve any path but those of larder's own.
+fn advice_on(path: &str) -> &'static str {
+    if path.starts_with("/larder/") { "" } else { ": ask the API server" }
+}
+
 impl ApiError {
+    /// A write, or another method that no path of larder takes.
+    pub(crate) fn only_reads(method: &http::Method) -> Self {
+        Self::MethodNotAllowed(format!("larder only reads, and does not answer {method} here: ask the API server"))
+    }
+
     pub(crate) fn bad_parameter(name: &'static str, value: &str, problem: String) -> Self {
         // The error quotes the value, but not at any length.
         Self::BadParameter { name, value: value.chars().take(200).collect(), problem }

@@ -62,7 +62,12 @@ fn each_error_has_its_status() {
     check(not_served, 501, "NotImplemented", "containers: no runtime");
     let message = "parameter timeout: \"x\" is no duration";
     check(ApiError::bad_parameter("timeout", "x", "is no duration".to_owned()), 400, "BadRequest", message);
-    check(ApiError::UnknownPath("/x".to_owned()), 404, "NotFound", "larder does not serve the path /x");
+    let message = "larder does not serve the path /x: ask the API server";
+    check(ApiError::UnknownPath("/x".to_owned()), 404, "NotFound", message);
+    let message = "larder does not serve the path /larder/v2";
+    check(ApiError::UnknownPath("/larder/v2".to_owned()), 404, "NotFound", message);
+    let message = "larder only reads, and does not answer POST here: ask the API server";
+    check(ApiError::only_reads(&http::Method::POST), 405, "MethodNotAllowed", message);
     check(ApiError::MethodNotAllowed("no".to_owned()), 405, "MethodNotAllowed", "no");
     let foreign = || ApiError::Forbidden(Caller::Process { uid: 7, may_read: false });
     assert!(foreign().to_string().starts_with("user 7 may not read from larder: "), "{}", foreign());

@@ -121,7 +121,7 @@ pub(super) async fn forward(State(upstream): State<Arc<Upstream>>, mut request: 
     upstream.authorize(request.headers())?;
     let place = Arc::clone(&upstream.requests).try_acquire_owned().map_err(|_| ApiError::TooManyRequests)?;
     let Some(path) = request.uri().path_and_query().cloned() else {
-        return Err(ApiError::MethodNotAllowed(format!("larder answers GET and HEAD only, not {}", request.method())));
+        return Err(ApiError::only_reads(request.method()));
     };
     let longest = if path.path().starts_with("/larder/") { LONGEST_WAIT } else { LONGEST };
     *request.uri_mut() = Uri::from(path);

@@ -190,6 +190,8 @@ async fn nothing_can_be_written() {
             let stream = UnixStream::connect(daemon.socket()).await.unwrap();
             let answer = request(stream, method, path, "*/*").await.unwrap();
             assert_eq!((answer.code, answer.header("allow")), (405, "GET, HEAD"), "{method} {path}: {answer:?}");
+            let told = format!("larder only reads, and does not answer {method} here: ask the API server");
+            assert_eq!(answer.json()["message"], told);
         }
     }
     let review = daemon.get("/apis/authentication.k8s.io/v1/selfsubjectreviews").await;
