@@ -5,7 +5,8 @@
 //! - *Owner only*: a new file has mode 0600, a new folder 0700. A file or folder that another user owns or may read is refused, and the
 //!   error names the command that fixes it.
 //! - *No links*: a link in the place of a file is neither read nor replaced.
-//! - *Not of somebody else*: a [`TransientFile`] replaces and removes only files of its own.
+//! - *Not of somebody else*: [`write`] and [`TransientFile`] replace only a file that begins as what they write. A [`TransientFile`]
+//!   removes only itself.
 //! - *Whole or not at all*: a file is written under another name, synced and renamed. After a crash the file is the old one or the new
 //!   one.
 //!
@@ -70,7 +71,7 @@ pub enum PrivateError {
         path: PathBuf,
     },
     /// Somebody else wrote the file.
-    #[error("{path} exists, and larder did not write it: remove it, or choose another path", path = path.display())]
+    #[error("{path} exists, and this command of larder did not write it: remove it, or choose another path", path = path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -176,19 +177,21 @@ impl PrivateFolder {
     }
 }
 
-/// Writes a file that only its owner may read, in a folder of any owner.
+/// Writes a file that only its owner may read, in a folder of any owner. It replaces a file that has the path only if that one begins with
+/// `head`, as what is written has to: a file of somebody else stays.
 ///
 /// # Errors
 ///
-/// If something else than a file has the path, or if the system refuses. Then nothing has changed.
+/// If something else has the path, or if the system refuses. Then nothing has changed.
 ///
 /// ```
 /// let folder = tempfile::tempdir()?;
-/// larder_file::private::write(&folder.path().join("kubeconfig"), b"secret")?;
+/// larder_file::private::write(&folder.path().join("kubeconfig"), b"# mine\n", b"# mine\nsecret")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), PrivateError> {
+pub fn write(path: &Path, head: &[u8], bytes: &[u8]) -> Result<(), PrivateError> {
     let (name, folder) = split(path)?;
+    refuse_foreign(folder.as_fd(), name, path, head)?;
     write_in(folder.as_fd(), name, path, bytes).map(drop)
 }
 
@@ -420,6 +423,8 @@ mod tests {
         for foreign in [&b"apiVersion: v1"[..], b"# mi", b""] {
             fs::write(&path, foreign).unwrap();
             let error = TransientFile::write(&path, head, b"# mine\n1").unwrap_err();
+            assert!(matches!(error, PrivateError::Foreign { .. }), "{error}");
+            let error = write(&path, head, b"# mine\n1").unwrap_err();
             assert!(matches!(error, PrivateError::Foreign { .. }), "{error}");
             assert_eq!(fs::read(&path).unwrap(), foreign);
         }

@@ -19,7 +19,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
+/// The first line of a written kubeconfig: the command replaces only files with this line.
+const HEAD: &str = "# larder kubeconfig wrote this file, and replaces it when asked again.\n";
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest life of a client certificate: as long as that of the authority.
 const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
@@ -38,13 +41,14 @@ Examples:
   # For a client on another machine
   larder kubeconfig --server https://10.0.0.7:6440 --name dashboard --validity 720h")]
 pub(crate) struct Args {
-    /// Write the kubeconfig to this file, with mode 0600; without a file, print it
+    /// Write the kubeconfig to this file, with mode 0600, in place only of one that larder kubeconfig wrote; without a file,
+    /// print it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The address of the server in the kubeconfig [default: as the running daemon says]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// The name of the client in its certificate; larder logs it
+    /// The name of the client in its certificate; refusals and `kubectl auth whoami` show it
     #[arg(long, value_name = "NAME", default_value = "larder-admin")]
     name: String,
     /// How long the client certificate is valid; it ends with larder's own authority at the latest
@@ -68,6 +72,9 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
     if !(SHORTEST..=LONGEST).contains(&args.validity) {
         bail!("--validity: must be from 1m to 87600h");
     }
+    if args.name.trim().is_empty() || args.name.contains(char::is_control) {
+        bail!("--name: {:?} is no name of a client: it must have letters, and no control characters", args.name);
+    }
     let report = report(&args).await?;
     let listen = report.as_ref().and_then(|report| report.listen.as_ref());
     let server = server(args.server.as_deref(), listen)?;
@@ -87,11 +94,12 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
     let issued = authority.issue_client(&args.name, group, args.validity, Timestamp::now())?;
     let cluster = report.as_ref().map_or_else(|| "larder".to_owned(), |report| format!("larder-{}", report.node));
     let user = User::Certificate(&issued);
-    let text = render(&cluster, &server, &trusted, &args.name, &user)?;
+    let text = Zeroizing::new(render(&cluster, &server, &trusted, &args.name, &user)?);
     match &args.output {
         None => output::print(&text)?,
         Some(path) => {
-            private::write(path, &text)?;
+            let text = Zeroizing::new([HEAD.as_bytes(), &text].concat());
+            private::write(path, HEAD.as_bytes(), &text).context("cannot write the kubeconfig (--output)")?;
             let until = issued.not_after;
             let line = format!("wrote {}: {} of {group}, until {until:.0}\n", path.display(), args.name);
             output::print(line.as_bytes())?;

@@ -214,6 +214,22 @@ async fn any_client_reads_with_the_kubeconfig_that_larder_writes() {
     assert_eq!(pods_of(&printed).await, ["web"]);
     assert!(printed.contains("user: dashboard") && printed.contains("current-context: larder-node-1"), "{printed}");
 
+    // Its own file is replaced, and no other.
+    let before = fs::read_to_string(&path).unwrap();
+    daemon.larder(&format!("kubeconfig --output {}", path.display())).await.ok();
+    assert_ne!(fs::read_to_string(&path).unwrap(), before);
+    let config = daemon.folder.path().join("config");
+    fs::write(&config, "apiVersion: v1").unwrap();
+    let told = daemon.larder(&format!("kubeconfig --output {}", config.display())).await.failed();
+    assert!(told.contains("this command of larder did not write it") && told.contains("config"), "{told}");
+    assert_eq!(fs::read_to_string(&config).unwrap(), "apiVersion: v1");
+    for name in ["", "a\u{1b}b", "a\nb"] {
+        let mut command = larder();
+        command.args(["kubeconfig", "--name", name]).env("LARDER_SOCKET", daemon.socket());
+        let told = run(command).await.failed();
+        assert!(told.contains("--name") && !told.contains(char::from(0x1b)), "{told}");
+    }
+
     let link = daemon.folder.path().join("link");
     symlink(&path, &link).unwrap();
     let told = daemon.larder(&format!("kubeconfig --output {}", link.display())).await.failed();

@@ -340,9 +340,11 @@ async fn the_kubeconfig_is_closed_to_others_and_of_use_to_clients() {
     // Nor does it replace a file of somebody else.
     fs::write(proxy.folder.join("config"), "apiVersion: v1").unwrap();
     symlink(&path, proxy.folder.join("link")).unwrap();
-    for (name, why) in
-        [("config", "larder did not write it"), ("link", "is a link"), ("none/config", "cannot open folder")]
-    {
+    for (name, why) in [
+        ("config", "this command of larder did not write it"),
+        ("link", "is a link"),
+        ("none/config", "cannot open folder"),
+    ] {
         let output = told(&proxy.folder, &["--socket", "l.sock", "--output", name]).await.failed();
         assert!(output.contains(name.split('/').next().unwrap()) && output.contains(why), "{output}");
     }
