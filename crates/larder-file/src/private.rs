@@ -393,10 +393,10 @@ mod tests {
             let expected = format!("{} is {found}: remove it, or choose another path", folder.path_of(name).display());
             assert_eq!(folder.write(name, b"x").unwrap_err().to_string(), expected);
             assert_eq!(folder.read(name).unwrap_err().to_string(), expected);
-            assert_eq!(write(&folder.path_of(name), b"x").unwrap_err().to_string(), expected);
+            assert_eq!(write(&folder.path_of(name), b"", b"x").unwrap_err().to_string(), expected);
         }
         assert_eq!(fs::read(&target).unwrap(), b"of another");
-        assert!(write(Path::new("/"), b"x").is_err());
+        assert!(write(Path::new("/"), b"", b"x").is_err());
     }
 
     #[test]

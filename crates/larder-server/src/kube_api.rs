@@ -388,15 +388,12 @@ async fn get_one(
     let kind = ObjectKind::from_resource(&kind)
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
     let timeout = read_timeout(&params)?;
-    match params.text("pod") {
-        Some(pod) => {
-            let read = || app.node.get_object_for((&namespace, pod), kind, &name, timeout);
-            one(&app, kind.kind(), &params, &headers, read).await
-        }
-        None => {
-            let read = || app.node.get_object(kind, &namespace, &name, timeout);
-            one(&app, kind.kind(), &params, &headers, read).await
-        }
+    if let Some(pod) = params.text("pod") {
+        let read = || app.node.get_object_for((&namespace, pod), kind, &name, timeout);
+        one(&app, kind.kind(), &params, &headers, read).await
+    } else {
+        let read = || app.node.get_object(kind, &namespace, &name, timeout);
+        one(&app, kind.kind(), &params, &headers, read).await
     }
 }
 
