@@ -5,7 +5,7 @@
 //! - *Owner only*: a new file has mode 0600, a new folder 0700. A file or folder that another user owns or may read is refused, and the
 //!   error names the command that fixes it.
 //! - *No links*: a link in the place of a file is neither read nor replaced.
-//! - *Not of somebody else*: [`write`] and [`TransientFile`] replace only a file that begins as what they write. A [`TransientFile`]
+//! - *Not of somebody else*: [`write()`] and [`TransientFile`] replace only a file that begins as what they write. A [`TransientFile`]
 //!   removes only itself.
 //! - *Whole or not at all*: a file is written under another name, synced and renamed. After a crash the file is the old one or the new
 //!   one.
