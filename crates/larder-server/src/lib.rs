@@ -76,5 +76,6 @@ pub use daemon_error::DaemonError;
 pub use error::ErrorBody;
 pub use larder_tls::TlsOptions;
 pub use limits::{LimitError, Limits};
+pub use params::parse_duration;
 pub use serve::{ServeError, ServeOptions, Server};
 pub use socket::SocketError;

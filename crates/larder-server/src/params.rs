@@ -90,8 +90,19 @@ impl Params {
     }
 }
 
-/// A duration as Go and people write it (`1m30s`, `500ms`, `2h`); none below zero. The command line reads the same texts.
-fn parse_duration(text: &str) -> Option<Duration> {
+/// A duration as Go and people write it (`1m30s`, `500ms`, `2h`); none below zero.
+///
+/// ```
+/// use larder_server::parse_duration;
+/// use std::time::Duration;
+///
+/// assert_eq!(parse_duration("1m30s"), Some(Duration::from_secs(90)));
+/// assert_eq!(parse_duration("1.5s"), Some(Duration::from_millis(1500)));
+/// assert_eq!(parse_duration("0"), Some(Duration::ZERO));
+/// assert_eq!(parse_duration("-1s"), None);
+/// assert_eq!(parse_duration("soon"), None);
+/// ```
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let signed = if text == "0" { SignedDuration::ZERO } else { text.parse().ok()? };
     signed.try_into().ok()
 }
