@@ -81,7 +81,7 @@ pub fn request(data: &[u8]) {
         (Who::Scraper, "GET" | "HEAD", _) => &[200, 404],
         (Who::Root, "GET" | "HEAD", Shape::Read) => &[200, 400, 406, 410, 422, 501, 504],
         (Who::Root, "GET" | "HEAD", Shape::Path) => &[200, 400, 403, 404, 405, 406, 410, 422, 501, 504],
-        (Who::Root, "POST", Shape::Review) => &[201, 400, 415],
+        (Who::Root, "POST", Shape::Review) => &[201, 400, 415, 422],
         (Who::Root, "POST", _) => &[400, 405, 415],
         _ => &[405],
     };

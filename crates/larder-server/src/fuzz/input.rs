@@ -166,10 +166,13 @@ const REVIEWS: &[&str] = &[
 const MEDIA_TYPES: &[&str] =
     &["application/json", "application/vnd.kubernetes.protobuf", "application/json; charset=utf-8", "text/plain"];
 
-/// How the bodies of reviews begin.
+/// Bodies of reviews, and how they begin.
 const BODIES: &[&str] = &[
     "",
     "k8s\0",
+    "{}",
+    "{\"spec\":{\"resourceAttributes\":{\"verb\":\"get\",\"resource\":\"pods\"}}}",
+    "{\"spec\":{\"resourceAttributes\":{},\"nonResourceAttributes\":{}}}",
     "{\"kind\":\"SelfSubjectAccessReview\",\"apiVersion\":\"authorization.k8s.io/v1\",\"spec\":",
     "{\"kind\":\"SelfSubjectReview\",\"apiVersion\":\"authentication.k8s.io/v1\"",
 ];
@@ -191,7 +194,9 @@ pub(super) fn request(u: &mut Unstructured<'_>) -> Result<Asked> {
     let mut body = Vec::new();
     if matches!(shape, Shape::Review) {
         body.extend_from_slice(u.choose(BODIES)?.as_bytes());
-        body.extend_from_slice(u.bytes(u.len())?);
+        if u.arbitrary()? {
+            body.extend_from_slice(u.bytes(u.len())?);
+        }
     }
     Ok(Asked { who, shape, method, target, accept, content_type, body })
 }
