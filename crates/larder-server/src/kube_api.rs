@@ -16,7 +16,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::handler::Handler;
-use axum::middleware;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderMap, HeaderValue, header};
@@ -30,6 +29,7 @@ use std::fmt::Write as _;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
+use tower::util::MapRequestLayer;
 use tower_http::compression::{CompressionLayer, CompressionLevel, Predicate};
 
 mod discovery;
@@ -73,12 +73,12 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api/v1/namespaces/{namespace}/{kind}/{name}", get(get_one))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/status", get(get_pod_status))
         .layer(CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(Large))
-        .layer(middleware::map_request(gzip_or_nothing))
+        .layer(MapRequestLayer::new(gzip_or_nothing))
 }
 
 /// Leaves of `Accept-Encoding` what the API server looks for: whether the client takes gzip. It sends others the answer as it is,
 /// whatever they refuse.
-async fn gzip_or_nothing(mut request: Request) -> Request {
+fn gzip_or_nothing(mut request: Request) -> Request {
     let encodings = request.headers().get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let is_gzip = |range: &str| {
         let coding = range.split(';').next().unwrap_or_default().trim();

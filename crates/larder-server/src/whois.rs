@@ -15,6 +15,10 @@ use std::time::Duration;
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The bounds of a timeout that a client gives.
 const TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::ZERO, Duration::from_mins(10));
+/// The longest ID of a container, in bytes, with the runtime's name in front: twice as long as they are.
+const LONGEST_ID: usize = 160;
+/// The longest path of a cgroup, in bytes, as of any file (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
 
 /// `/larder/v1/whois`.
 pub(crate) async fn whois(State(app): Shared, params: Params) -> Result<Response, ApiError> {
@@ -46,8 +50,10 @@ fn target(params: &Params) -> Result<WhoisTarget, ApiError> {
             .parse()
             .map(WhoisTarget::Pid)
             .map_err(|_| ApiError::bad_parameter("pid", pid, "is not the ID of a process, a whole number".to_owned())),
-        (None, Some(id), None) => Ok(WhoisTarget::Container(id.to_owned())),
-        (None, None, Some(path)) if path.starts_with('/') => Ok(WhoisTarget::Cgroup(path.to_owned())),
+        (None, Some(id), None) => Ok(WhoisTarget::Container(bounded("containerID", id, LONGEST_ID)?)),
+        (None, None, Some(path)) if path.starts_with('/') => {
+            Ok(WhoisTarget::Cgroup(bounded("cgroup", path, LONGEST_PATH)?))
+        }
         (None, None, Some(path)) => {
             let problem = "is not the path of a cgroup: write it as /proc/PID/cgroup does, such as /kubepods/…";
             Err(ApiError::bad_parameter("cgroup", path, problem.to_owned()))
@@ -61,6 +67,14 @@ fn target(params: &Params) -> Result<WhoisTarget, ApiError> {
             Err(ApiError::bad_parameter(name, value.unwrap_or_default(), problem.to_owned()))
         }
     }
+}
+
+/// A value that an error may quote.
+fn bounded(name: &'static str, value: &str, most: usize) -> Result<String, ApiError> {
+    if value.len() > most {
+        return Err(ApiError::bad_parameter(name, value, format!("is longer than {most} bytes")));
+    }
+    Ok(value.to_owned())
 }
 
 fn answer(app: &App, found: larder_node::WhoisPod) -> WhoisAnswer {

@@ -10,7 +10,7 @@ struct Place {
     cri: CriServer,
     daemon: Daemon,
     sandbox: String,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Place {
@@ -21,7 +21,7 @@ impl Place {
         let sandbox = cri.containers().run_sandbox(&SandboxSpec::new("shop", "web", "uid-web"));
         let daemon = spawn(folder.path(), &cri.endpoint());
         daemon.ready().await;
-        Self { cri, daemon, sandbox, _folder: folder }
+        Self { cri, daemon, sandbox, folder }
     }
 
     fn run(&self, name: &str) -> String {
@@ -79,6 +79,36 @@ async fn a_container_is_told_by_its_id_the_beginning_of_it_and_its_cgroup() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_told_with_the_owner_and_the_service_account_of_its_pod() {
+    let place = Place::start().await;
+    let app = place.run("app");
+    let owner = |name: &str, is_controller: bool| {
+        let mut owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name});
+        owner["controller"] = is_controller.into();
+        owner
+    };
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "namespace": "shop", "name": "web", "uid": "uid-web",
+            "ownerReferences": [owner("another", false), owner("web-7d4", true)],
+        },
+        "spec": {"serviceAccountName": "seller", "containers": [{"name": "app", "image": "shop/web:1"}]},
+    });
+    std::fs::write(place.folder.path().join("manifests/web.json"), pod.to_string()).unwrap();
+    let path = format!("/larder/v1/whois?containerID={app}");
+    let pod = until("the pod is read", || async {
+        let answer = place.daemon.get(&path).await.json();
+        answer["pod"]["owner"].is_object().then(|| answer["pod"].clone())
+    })
+    .await;
+    let told = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d4", "uid": "web-7d4"});
+    assert_eq!((&pod["owner"], &pod["serviceAccountName"]), (&told, &json!("seller")), "{pod}");
+    let table = place.daemon.larder(&format!("whois {app} -o wide")).await.ok();
+    assert!(table.contains(" ReplicaSet/web-7d4 ") && table.contains(" seller "), "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_the_runtime_has_not_told_of_is_waited_for_without_polling() {
     let place = Place::start().await;
     for call in [Call::ListPodSandbox, Call::ListContainers] {
@@ -125,6 +155,8 @@ async fn what_is_not_known_is_refused_and_said_to_be_the_hosts_only_if_it_is() {
         ("pid=x".to_owned(), 400, "parameter pid: \"x\" is not the ID of a process"),
         ("containerID=abc".to_owned(), 400, "needs at least 8 characters"),
         ("cgroup=kubepods".to_owned(), 400, "is not the path of a cgroup"),
+        (format!("containerID={}", "a".repeat(200)), 400, "is longer than 160 bytes"),
+        (format!("cgroup=/{}", "a".repeat(5000)), 400, "is longer than 4096 bytes"),
         (String::new(), 400, "give pid, containerID or cgroup"),
         ("pid=1&cgroup=/".to_owned(), 400, "parameter cgroup: \"/\" cannot be combined"),
         ("pid=1&container=x".to_owned(), 400, "this path takes pid, containerID, cgroup, timeout"),
