@@ -60,6 +60,9 @@ struct Options {
     /// Print tables without headers
     #[arg(long)]
     no_headers: bool,
+    /// Print the managed fields of the objects with -o json and -o yaml
+    #[arg(long)]
+    show_managed_fields: bool,
     /// How long the daemon may try to fetch an object before it serves the one it holds
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     timeout: Duration,
@@ -177,6 +180,9 @@ impl Get {
                 Some(Value::Array(list)) if target.name.is_none() => items.extend(list),
                 _ => items.push(document),
             }
+        }
+        if !self.options.show_managed_fields {
+            items.iter_mut().for_each(omit_managed_fields);
         }
         let is_one = self.is_named && targets.len() == 1;
         if is_one && items.is_empty() {
@@ -358,6 +364,13 @@ fn document_row(kind: Kind, json: &str, freshness: &str, now: Timestamp) -> Row 
         }
     };
     Row { namespace: metadata.namespace, name: metadata.name, cells, freshness: freshness.to_owned() }
+}
+
+/// Removes what kubectl hides too.
+fn omit_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
 }
 
 /// The items of a list.

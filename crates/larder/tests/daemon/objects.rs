@@ -3,6 +3,7 @@
 
 use crate::harness::{Answer, Daemon, request_with, until};
 use http_body_util::Full;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use larder_testkit::api_server::{ApiServer, CacheLag, Fault, Kind, User, Verb};
 use larder_testkit::objects::{config_map, node, pod, secret};
 use serde_json::{Value, json};
@@ -367,6 +368,29 @@ async fn an_immutable_object_held_past_its_ttl_is_fresh_in_header_answer_and_tab
     let table = shop.daemon.larder("status -o wide").await.ok();
     let row = table.lines().find(|line| line.contains(" db ")).unwrap();
     assert!(row.contains(" held ") && row.contains(" fresh "), "{table}");
+}
+
+/// kubectl hides them too.
+#[tokio::test]
+async fn managed_fields_are_printed_on_request() {
+    let shop = Shop::start_with("watch", &[], |api| {
+        let mut made = secret("shop", "db", &[("password", "one")]);
+        let entry = ManagedFieldsEntry { manager: Some("argocd".to_owned()), ..ManagedFieldsEntry::default() };
+        made.metadata.managed_fields = Some(vec![entry]);
+        api.store().apply(made).unwrap();
+    })
+    .await;
+    let whole = shop.answer(SECRET, "it is there", is_fresh).await.json();
+    assert_eq!(whole["metadata"]["managedFields"][0]["manager"], "argocd", "the API has all fields");
+    for what in ["secret db", "secrets", "secret/db pod/web"] {
+        for format in ["json", "yaml"] {
+            let command = format!("get {what} -n shop -o {format}");
+            let hidden = shop.daemon.larder(&command).await.ok();
+            assert!(hidden.contains("name") && !hidden.contains("anagedFields"), "{command}: {hidden}");
+            let shown = shop.daemon.larder(&format!("{command} --show-managed-fields")).await.ok();
+            assert!(shown.contains("managedFields") && shown.contains("argocd"), "{command}: {shown}");
+        }
+    }
 }
 
 #[tokio::test]
