@@ -7,6 +7,7 @@
 //! - *No links*: a link in the place of a file is neither read nor replaced.
 //! - *Not of somebody else*: [`write()`] and [`TransientFile`] replace only a file that begins as what they write. A [`TransientFile`]
 //!   removes only itself.
+//! - *Not in use*: a [`TransientFile`] is locked until its process ends, however it ends. No other one replaces it until then.
 //! - *Whole or not at all*: a file is written under another name, synced and renamed. After a crash the file is the old one or the new
 //!   one.
 //!
@@ -24,7 +25,10 @@
 //! ```
 
 use crate::folder::{self, FolderError};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, fsync, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, fsync, openat, renameat_with,
+    statat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -73,6 +77,15 @@ pub enum PrivateError {
     /// Somebody else wrote the file.
     #[error("{path} exists, and this command of larder did not write it: remove it, or choose another path", path = path.display())]
     Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The process that wrote the file still runs.
+    #[error(
+        "{path} is in use: the process of larder that wrote it still runs; use that file, end that process, or choose another path",
+        path = path.display()
+    )]
+    InUse {
         /// The file.
         path: PathBuf,
     },
@@ -173,7 +186,8 @@ impl PrivateFolder {
     ///
     /// If something else than a file has the name, or if the system refuses. Then nothing has changed.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), PrivateError> {
-        write_in(self.folder.as_fd(), OsStr::new(name), &self.path_of(name), bytes).map(drop)
+        let (folder, name, path) = (self.folder.as_fd(), OsStr::new(name), self.path_of(name));
+        NewFile::write(folder, name, &path, bytes)?.put_in_place(RenameFlags::empty()).map(drop)
     }
 }
 
@@ -192,7 +206,7 @@ impl PrivateFolder {
 pub fn write(path: &Path, head: &[u8], bytes: &[u8]) -> Result<(), PrivateError> {
     let (name, folder) = split(path)?;
     refuse_foreign(folder.as_fd(), name, path, head)?;
-    write_in(folder.as_fd(), name, path, bytes).map(drop)
+    NewFile::write(folder.as_fd(), name, path, bytes)?.put_in_place(RenameFlags::empty()).map(drop)
 }
 
 /// A file that only its owner may read, and that does not outlast this value.
@@ -203,15 +217,17 @@ pub struct TransientFile {
     path: PathBuf,
     /// Device and inode: another file that has taken the name stays.
     identity: (u64, u64),
+    /// Locked, so that others see that it is in use.
+    _file: File,
 }
 
 impl TransientFile {
     /// Writes the file, in a folder of any owner. It replaces a file that has the path only if that one begins with `head`, as what is
-    /// written has to: a file of somebody else stays.
+    /// written has to, and if the process that wrote that one has ended. A file of somebody else stays.
     ///
     /// # Errors
     ///
-    /// If something else has the path, or if the system refuses. Then nothing has changed.
+    /// If something else has the path, if the file is in use, or if the system refuses. Then nothing has changed.
     ///
     /// ```
     /// use larder_file::private::TransientFile;
@@ -226,9 +242,35 @@ impl TransientFile {
     /// ```
     pub fn write(path: &Path, head: &[u8], bytes: &[u8]) -> Result<Self, PrivateError> {
         let (name, folder) = split(path)?;
-        refuse_foreign(folder.as_fd(), name, path, head)?;
-        let identity = write_in(folder.as_fd(), name, path, bytes)?;
-        Ok(Self { folder, name: name.to_owned(), path: path.to_owned(), identity })
+        // The lock of the old file is held until the new one has its place: of several processes, one replaces it.
+        let old = refuse_foreign(folder.as_fd(), name, path, head)?;
+        let in_use = || PrivateError::InUse { path: path.to_owned() };
+        let lock = |file: &File| match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(in_use()),
+            locked => locked.map_err(io("lock", path)),
+        };
+        let mut flags = RenameFlags::NOREPLACE;
+        if let Some(old) = &old {
+            lock(old)?;
+            match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => {}
+                found if identity(&found.map_err(io("inspect", path))?) == identity_of(old, path)? => {
+                    flags = RenameFlags::empty();
+                }
+                // Another process has replaced it a moment ago.
+                _ => return Err(in_use()),
+            }
+        }
+        let new = NewFile::write(folder.as_fd(), name, path, bytes)?;
+        lock(&new.file).inspect_err(|_| new.discard())?;
+        let file = match new.put_in_place(flags) {
+            Err(PrivateError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(in_use());
+            }
+            placed => placed?,
+        };
+        let identity = identity_of(&file, path)?;
+        Ok(Self { folder, name: name.to_owned(), path: path.to_owned(), identity, _file: file })
     }
 
     /// Removes the file. It is no error if somebody else has removed or replaced it.
@@ -266,19 +308,29 @@ fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Refuses to replace a file that begins otherwise.
-fn refuse_foreign(folder: BorrowedFd<'_>, name: &OsStr, path: &Path, head: &[u8]) -> Result<(), PrivateError> {
+fn identity_of(file: &File, path: &Path) -> Result<(u64, u64), PrivateError> {
+    Ok(identity(&fstat(file).map_err(io("inspect", path))?))
+}
+
+/// Refuses to replace a file that begins otherwise. Returns the file that is to be replaced.
+fn refuse_foreign(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    path: &Path,
+    head: &[u8],
+) -> Result<Option<File>, PrivateError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(folder, name, flags, Mode::empty()) {
         // The write refuses a link or a socket, and names it.
-        Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(()),
+        Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return Ok(None),
         opened => opened.map_err(io("open", path))?,
     };
     refuse_other_types(path, &fstat(&file).map_err(io("inspect", path))?)?;
     let mut found = Vec::with_capacity(head.len());
-    let read = File::from(file).take(u64::try_from(head.len()).unwrap_or(u64::MAX)).read_to_end(&mut found);
+    let file = File::from(file);
+    let read = (&file).take(u64::try_from(head.len()).unwrap_or(u64::MAX)).read_to_end(&mut found);
     read.map_err(|source| PrivateError::Io { action: "read", path: path.to_owned(), source })?;
-    if found == head { Ok(()) } else { Err(PrivateError::Foreign { path: path.to_owned() }) }
+    if found == head { Ok(Some(file)) } else { Err(PrivateError::Foreign { path: path.to_owned() }) }
 }
 
 /// The name in a path, and its folder.
@@ -289,27 +341,51 @@ fn split(path: &Path) -> Result<(&OsStr, OwnedFd), PrivateError> {
     Ok((name, rustix::fs::open(folder, flags, Mode::empty()).map_err(io("open folder", folder))?))
 }
 
-/// Returns the identity of the new file.
-fn write_in(folder: BorrowedFd<'_>, name: &OsStr, path: &Path, bytes: &[u8]) -> Result<(u64, u64), PrivateError> {
-    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => {}
-        found => refuse_other_types(path, &found.map_err(io("inspect", path))?)?,
+/// A whole file under a name of its own, until it is put in its place.
+struct NewFile<'a> {
+    file: File,
+    folder: BorrowedFd<'a>,
+    /// Its name until it has its place.
+    new: OsString,
+    name: &'a OsStr,
+    path: &'a Path,
+}
+
+impl<'a> NewFile<'a> {
+    fn write(folder: BorrowedFd<'a>, name: &'a OsStr, path: &'a Path, bytes: &[u8]) -> Result<Self, PrivateError> {
+        match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => {}
+            found => refuse_other_types(path, &found.map_err(io("inspect", path))?)?,
+        }
+        let new = new_name(name).map_err(io("find a name beside", path))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(folder, &new, flags, Mode::from_raw_mode(0o600)).map_err(io("create a file beside", path))?;
+        let mut this = Self { file: File::from(file), folder, new, name, path };
+        let written = this.file.write_all(bytes).and_then(|()| this.file.sync_all());
+        written.map_err(|source| this.failed(source))?;
+        Ok(this)
     }
-    let new = new_name(name).map_err(io("find a name beside", path))?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(folder, &new, flags, Mode::from_raw_mode(0o600)).map_err(io("create a file beside", path))?;
-    let mut file = File::from(file);
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| Ok(fstat(&file)?))
-        .and_then(|stat| renameat(folder, &new, folder, name).and(Ok(stat)).map_err(io::Error::from))
-        .and_then(|stat| fsync(folder).and(Ok(stat)).map_err(io::Error::from));
-    written.map(|stat| identity(&stat)).map_err(|source| {
+
+    /// Gives the file its name.
+    fn put_in_place(self, flags: RenameFlags) -> Result<File, PrivateError> {
+        let renamed = match renameat_with(self.folder, &self.new, self.folder, self.name, flags) {
+            // A file system that cannot tell.
+            Err(Errno::INVAL) => renameat_with(self.folder, &self.new, self.folder, self.name, RenameFlags::empty()),
+            renamed => renamed,
+        };
+        renamed.and_then(|()| fsync(self.folder)).map_err(|error| self.failed(error.into()))?;
+        Ok(self.file)
+    }
+
+    fn discard(&self) {
         // The rename may have been done. Then nothing has this name.
-        let _ = unlinkat(folder, &new, AtFlags::empty());
-        PrivateError::Io { action: "write", path: path.to_owned(), source }
-    })
+        let _ = unlinkat(self.folder, &self.new, AtFlags::empty());
+    }
+
+    fn failed(&self, source: io::Error) -> PrivateError {
+        self.discard();
+        PrivateError::Io { action: "write", path: self.path.to_owned(), source }
+    }
 }
 
 /// A name that no other file has.
@@ -432,11 +508,18 @@ mod tests {
         let error = TransientFile::write(&root.path().join("link"), head, head).unwrap_err().to_string();
         assert!(error.contains("is a link"), "{error}");
 
-        // The second run takes the place of the first, whose end removes nothing.
+        // What a process left behind that has ended is replaced, and what is in use is not.
         fs::write(&path, b"# mine\n0").unwrap();
         let first = TransientFile::write(&path, head, b"# mine\n1").unwrap();
-        let second = TransientFile::write(&path, head, b"# mine\n2").unwrap();
         assert_eq!(mode(&path), 0o600);
+        let error = TransientFile::write(&path, head, b"# mine\n2").unwrap_err().to_string();
+        assert!(error.contains("is in use") && error.contains("another path"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"# mine\n1");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2, "no other file is left");
+
+        // The end of the first removes nothing that has taken its place.
+        fs::remove_file(&path).unwrap();
+        let second = TransientFile::write(&path, head, b"# mine\n2").unwrap();
         first.remove().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"# mine\n2");
         second.remove().unwrap();

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// The port on 127.0.0.1; 0 for any free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Write the kubeconfig to this file, with mode 0600, and remove it at the end
+    /// Write the kubeconfig to this file, with mode 0600, and remove it at the end; a second proxy needs another file
     #[arg(short, long, value_name = "FILE", default_value = "larder-proxy.kubeconfig")]
     output: PathBuf,
     #[command(flatten)]

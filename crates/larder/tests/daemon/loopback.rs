@@ -50,6 +50,7 @@ impl Proxy {
     /// A proxy to the daemon, in its folder.
     async fn start(daemon: &Daemon) -> Self {
         let folder = daemon.folder.path();
+        let before = fs::read_to_string(folder.join(FILE)).ok();
         let child = larder()
             .args(["proxy", "--socket", "l.sock"])
             .current_dir(folder)
@@ -58,7 +59,8 @@ impl Proxy {
             .spawn()
             .unwrap();
         // It listens before it writes the file.
-        let text = until("the kubeconfig is written", async || fs::read_to_string(folder.join(FILE)).ok()).await;
+        let read = || fs::read_to_string(folder.join(FILE)).ok().filter(|text| Some(text) != before.as_ref());
+        let text = until("the kubeconfig is written", async || read()).await;
         let kubeconfig = kube::config::Kubeconfig::from_yaml(&text).unwrap();
         let cluster = kubeconfig.clusters[0].cluster.clone().unwrap();
         let address = cluster.server.unwrap().strip_prefix("https://").unwrap().to_owned();
@@ -350,14 +352,19 @@ async fn the_kubeconfig_is_closed_to_others_and_of_use_to_clients() {
     }
     assert_eq!(fs::read_to_string(proxy.folder.join("config")).unwrap(), "apiVersion: v1");
 
+    // Nor one that a proxy wrote that still runs.
+    let output = told(&proxy.folder, &["--socket", "l.sock"]).await.failed();
+    for part in [FILE, "is in use", "still runs", "choose another path", "--output"] {
+        assert!(output.contains(part), "{output}");
+    }
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(pods_of(&fs::read_to_string(&path).unwrap()).await, ["web"]);
+
     // What a killed one left is replaced.
     proxy.child.kill().unwrap();
     proxy.ended().await;
     assert!(path.exists());
     let (address, token) = (proxy.address.clone(), proxy.token.clone());
-    fs::rename(&path, proxy.folder.join("old")).unwrap();
-    fs::copy(proxy.folder.join("old"), &path).unwrap();
-    fs::remove_file(&path).unwrap();
     let mut second = Proxy::start(&daemon).await;
     assert!(second.address != address && second.token != token);
     second.signal(Signal::HUP);
