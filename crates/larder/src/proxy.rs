@@ -1,6 +1,6 @@
 //! `larder proxy`: the daemon as its user may read it, on a loopback port, with a kubeconfig for it.
 
-use crate::client::Connection;
+use crate::client::{Connection, Error, Query, message};
 use crate::kubeconfig::{User, render};
 use crate::output;
 use crate::run::keep_memory_private;
@@ -11,7 +11,7 @@ use larder_file::private::TransientFile;
 use larder_server::proxy::{Proxy, ProxyOptions};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::net::UnixStream;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
@@ -19,6 +19,7 @@ use zeroize::Zeroizing;
 const HEAD: &str = "# larder proxy wrote this file, and removes it when it ends.\n";
 /// The name of the cluster, the user and the context.
 const NAME: &str = "larder-proxy";
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -53,13 +54,9 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
     let ending = CancellationToken::new();
     let proxy = Proxy::bind(options, Timestamp::now(), ending.clone()).await?;
     let file = write(&args.output, &proxy)?;
-    if let Err(error) = UnixStream::connect(&socket).await {
-        let socket = socket.display();
-        output::complain(&format!("warning: larder does not answer at {socket} yet: {error}"));
-    }
     // Nobody may be reading it; that is no reason to end.
     let _ = output::print(greeting(&proxy, &args.output, &socket).as_bytes());
-    let (signal, ()) = tokio::join!(
+    let (signal, (), _) = tokio::join!(
         async {
             let signal = signals.any().await;
             // From here on the file leads nowhere.
@@ -67,9 +64,23 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
             ending.cancel();
             removed.map(|()| signal)
         },
-        proxy.run()
+        proxy.run(),
+        // A daemon that hangs holds up nothing.
+        ending.run_until_cancelled(warn(&socket)),
     );
     Ok(signal?.exit_code())
+}
+
+/// Says why clients get no answers, where that is so from the start.
+async fn warn(socket: &Path) {
+    let client = Connection { socket: socket.to_owned() }.client();
+    match client.get(&Query::new(&["api"]), TIMEOUT).await {
+        Ok(_) => {}
+        Err(Error::Server { body }) if body.status.code == Some(403) => {
+            output::complain(&format!("warning: each request to this proxy will be refused: {}", message(&body)));
+        }
+        Err(error) => output::complain(&format!("warning: requests to this proxy will fail for now: {error}")),
+    }
 }
 
 fn write(path: &Path, proxy: &Proxy) -> anyhow::Result<TransientFile> {

@@ -1,6 +1,6 @@
 //! `larder proxy`: who is answered, that answers are the daemon's own, and how it begins and ends.
 
-use crate::harness::{Answer, Daemon, LIMIT, Output, larder, run, until};
+use crate::harness::{Answer, Daemon, LIMIT, Output, binary_for_all, larder, run, until};
 use crate::listen::pods_of;
 use crate::watch::{Watch, request_to};
 use base64::Engine as _;
@@ -13,9 +13,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -25,6 +26,8 @@ use tokio_rustls::client::TlsStream;
 
 const POD: &str = "{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: a, image: i, envFrom: [{configMapRef: {name: c}}]}]}}";
 const FILE: &str = "larder-proxy.kubeconfig";
+/// The user and group `nobody`.
+const NOBODY: u32 = 65_534;
 /// As many connections as a proxy takes.
 const CONNECTIONS: usize = 64;
 const OVER: [&[u8]; 2] = [b"http/1.1", b"h2"];
@@ -49,10 +52,15 @@ struct Proxy {
 impl Proxy {
     /// A proxy to the daemon, in its folder.
     async fn start(daemon: &Daemon) -> Self {
-        let folder = daemon.folder.path();
+        Self::start_in(daemon.folder.path(), larder(), &daemon.socket()).await
+    }
+
+    /// A proxy in that folder.
+    async fn start_in(folder: &Path, mut larder: Command, socket: &Path) -> Self {
         let before = fs::read_to_string(folder.join(FILE)).ok();
-        let child = larder()
-            .args(["proxy", "--socket", "l.sock"])
+        let child = larder
+            .args(["proxy", "--socket"])
+            .arg(socket)
             .current_dir(folder)
             .stdout(File::create(folder.join("proxy.stdout")).unwrap())
             .stderr(File::create(folder.join("proxy.stderr")).unwrap())
@@ -370,6 +378,40 @@ async fn the_kubeconfig_is_closed_to_others_and_of_use_to_clients() {
     second.signal(Signal::HUP);
     assert_eq!(second.ended().await.code(), Some(129));
     assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn at_the_start_it_is_told_why_clients_will_get_no_answers() {
+    let daemon = daemon().await;
+    assert!(rustix::process::geteuid().is_root(), "this test changes the user of a process, and so needs root");
+    let outside = tempfile::tempdir().unwrap();
+    let binary = binary_for_all(outside.path());
+    let own = outside.path().join("own");
+    fs::create_dir(&own).unwrap();
+    chown(&own, Some(NOBODY), Some(NOBODY)).unwrap();
+    fs::set_permissions(daemon.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut as_nobody = Command::new(binary);
+    as_nobody.uid(NOBODY).gid(NOBODY).env_clear();
+    let proxy = Proxy::start_in(&own, as_nobody, &daemon.socket()).await;
+    let refused = proxy.get("/api/v1/pods").await;
+    assert_eq!(refused.code, 403, "{refused:?}");
+    let why = refused.json()["message"].as_str().unwrap().to_owned();
+    let warning = format!("warning: each request to this proxy will be refused: {why}\n");
+    until("that is told", async || proxy.printed().contains(&warning).then_some(())).await;
+    assert!(why.contains(&format!("user {NOBODY} may not read")) && why.contains("ask as root"), "{why}");
+
+    let nowhere = daemon.folder.path().join("none.sock");
+    let proxy = Proxy::start_in(daemon.folder.path(), larder(), &nowhere).await;
+    let told = |part: &str| proxy.printed().contains(part);
+    until("that there is no daemon is told", async || {
+        (told("requests to this proxy will fail for now: ") && told(nowhere.to_str().unwrap())).then_some(())
+    })
+    .await;
+    // One who may read is told nothing.
+    fs::remove_file(daemon.folder.path().join(FILE)).unwrap();
+    let quiet = Proxy::start(&daemon).await;
+    assert_eq!(quiet.get("/api/v1/pods").await.code, 200);
+    assert!(!quiet.printed().contains("warning"), "{}", quiet.printed());
 }
 
 #[tokio::test]
