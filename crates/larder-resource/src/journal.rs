@@ -199,13 +199,33 @@ impl fmt::Debug for Snapshot {
 /// Why a resume is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ResumeError {
-    /// The log cannot tell what happened since that version (410).
-    #[error("too old resource version: {asked} ({oldest} is the oldest that can be resumed from): list again")]
+    /// The log begins after that version.
+    #[error("too old resource version: {asked}: larder knows the changes since {oldest} alone; list again")]
     Expired {
         /// The version from which to resume.
         asked: u64,
         /// The oldest one that the log has.
         oldest: u64,
+    },
+    /// The version is that of a position, and that of an object that has another position.
+    #[error("resource version {asked} has two meanings here: list again, and ask for bookmarks in the next watch")]
+    Ambiguous {
+        /// The version from which to resume.
+        asked: u64,
+    },
+    /// The version is that of no position.
+    #[error("unknown resource version: {asked}: larder has not given it since its start; list again")]
+    Unknown {
+        /// The version from which to resume.
+        asked: u64,
+    },
+    /// A Secret was replaced after that version, and the log no longer has its value.
+    #[error(
+        "too old resource version: {asked}: larder does not keep the values that Secrets have had since; list again"
+    )]
+    ValueDropped {
+        /// The version from which to resume.
+        asked: u64,
     },
 }
 
@@ -335,7 +355,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`ResumeError::Expired`] where the log cannot tell that exactly.
+    /// [`ResumeError`] where the log cannot tell that exactly.
     pub fn resume(&self, version: u64) -> Result<Follower, ResumeError> {
         let mut log = self.shared.log.lock();
         if log.is_future(version) {

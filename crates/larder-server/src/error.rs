@@ -321,9 +321,7 @@ impl From<WhoisError> for ApiError {
 
 impl From<ResumeError> for ApiError {
     fn from(error: ResumeError) -> Self {
-        match error {
-            ResumeError::Expired { .. } => Self::Expired(error.to_string()),
-        }
+        Self::Expired(error.to_string())
     }
 }
 

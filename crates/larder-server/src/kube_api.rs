@@ -212,7 +212,8 @@ async fn list_or_watch(
         if let Version::Exact(asked) = options.version
             && asked != version
         {
-            return Err(ApiError::Expired(format!("larder has the objects as of {version} alone, not of {asked}")));
+            let problem = format!("larder has the objects as of {version} alone, not of {asked}: list without Exact");
+            return Err(ApiError::Expired(problem));
         }
         representation.list(app, kind, version, options.wanted.of(snapshot), known.freshness.as_ref())?
     };

@@ -130,14 +130,17 @@ impl Log {
 
     /// The number of the entry that follows the position of this version.
     pub(super) fn position(&self, version: u64) -> Result<u64, ResumeError> {
-        let expired = ResumeError::Expired { asked: version, oldest: self.oldest };
+        let asked = version;
         if version > self.version {
-            return Err(expired);
+            return Err(ResumeError::Unknown { asked });
+        }
+        if version < self.oldest {
+            return Err(ResumeError::Expired { asked, oldest: self.oldest });
         }
         // A client with this version may have got it from an object whose position has another.
         let is_ambiguous = self.entries.iter().any(|entry| entry.needs_bookmark() && entry.version == version);
-        if version < self.oldest || is_ambiguous {
-            return Err(expired);
+        if is_ambiguous {
+            return Err(ResumeError::Ambiguous { asked });
         }
         let seen = self.entries.partition_point(|entry| entry.position <= version);
         let is_given = match seen.checked_sub(1).and_then(|last| self.entries.get(last)) {
@@ -145,10 +148,10 @@ impl Log {
             None => version == self.oldest,
         };
         if self.order != Order::OfServer && !is_given {
-            return Err(expired);
+            return Err(ResumeError::Unknown { asked });
         }
         if self.entries.iter().skip(seen).any(|entry| entry.object.is_none()) {
-            return Err(expired);
+            return Err(ResumeError::ValueDropped { asked });
         }
         Ok(self.first.saturating_add(u64::try_from(seen).unwrap_or(u64::MAX)))
     }
