@@ -98,7 +98,7 @@ impl std::str::FromStr for LabelSelector {
     type Err = SelectorError;
 
     fn from_str(text: &str) -> Result<Self, SelectorError> {
-        if text.trim().is_empty() {
+        if trim(text).is_empty() {
             return Ok(Self::default());
         }
         let requirements = split_requirements(text)?.into_iter().map(parse_requirement).collect::<Result<_, _>>()?;
@@ -130,7 +130,7 @@ fn split_requirements(text: &str) -> Result<Vec<&str>, SelectorError> {
 }
 
 fn parse_requirement(text: &str) -> Result<Requirement, SelectorError> {
-    let trimmed = text.trim();
+    let trimmed = trim(text);
     if let Some(key) = trimmed.strip_prefix('!') {
         return Ok(Requirement { key: label_key(key, text)?, test: Test::Absent });
     }
@@ -147,17 +147,17 @@ fn parse_requirement(text: &str) -> Result<Requirement, SelectorError> {
     if let Some((key, bound)) = trimmed.split_once('<') {
         return Ok(Requirement { key: label_key(key, text)?, test: Test::Less(bound_of(bound, text)?) });
     }
-    let Some((key, rest)) = trimmed.split_once(char::is_whitespace) else {
+    let Some((key, rest)) = trimmed.split_once(is_space) else {
         return Ok(Requirement { key: label_key(trimmed, text)?, test: Test::Exists });
     };
-    let rest = rest.trim_start();
+    let rest = rest.trim_start_matches(is_space);
     let (operator, values) = rest.find('(').map_or((rest, ""), |at| rest.split_at(at));
     let values = values
         .strip_prefix('(')
         .and_then(|values| values.strip_suffix(')'))
         .ok_or_else(|| malformed(text, "expected 'in (...)' or 'notin (...)' after the key"))?;
     let values = values.split(',').map(|value| label_value(value, text)).collect::<Result<_, _>>()?;
-    let set = match operator.trim() {
+    let set = match trim(operator) {
         "in" => Test::In(values),
         "notin" => Test::NotIn(values),
         _ => return Err(malformed(text, "expected 'in (...)' or 'notin (...)' after the key")),
@@ -166,18 +166,25 @@ fn parse_requirement(text: &str) -> Result<Requirement, SelectorError> {
 }
 
 fn bound_of(bound: &str, whole: &str) -> Result<i64, SelectorError> {
-    bound.trim().parse().map_err(|_| malformed(whole, "'>' and '<' compare with an integer"))
+    // It is a label's value too, so it has no sign.
+    let value = label_value(bound, whole)?;
+    value.parse().map_err(|_| malformed(whole, "'>' and '<' compare with an integer"))
+}
+
+/// Without the spaces around it. No other character is a space to the API server.
+fn trim(text: &str) -> &str {
+    text.trim_matches(is_space)
+}
+
+const fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
 /// A label's key: a name, with an optional DNS prefix before a slash.
 fn label_key(key: &str, whole: &str) -> Result<String, SelectorError> {
-    let key = key.trim();
+    let key = trim(key);
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let prefix_is_fine = prefix.is_none_or(|prefix| {
-        !prefix.is_empty()
-            && prefix.len() <= 253
-            && prefix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.')
-    });
+    let prefix_is_fine = prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(is_dns_label));
     if name.is_empty() || !prefix_is_fine || !is_label_text(name) {
         return Err(malformed(whole, "not a label's key"));
     }
@@ -185,8 +192,17 @@ fn label_key(key: &str, whole: &str) -> Result<String, SelectorError> {
 }
 
 fn label_value(value: &str, whole: &str) -> Result<String, SelectorError> {
-    let value = value.trim();
+    let value = trim(value);
     if is_label_text(value) { Ok(value.to_owned()) } else { Err(malformed(whole, "not a label's value")) }
+}
+
+/// Small letters, digits and `-`, the first and last of them a letter or digit.
+fn is_dns_label(text: &str) -> bool {
+    let is_alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(is_alphanumeric)
+        && bytes.last().is_some_and(is_alphanumeric)
+        && bytes.iter().all(|b| is_alphanumeric(b) || *b == b'-')
 }
 
 /// At most 63 letters, digits, `-`, `_` and `.`, the first and last of them a letter or digit.
@@ -233,13 +249,38 @@ mod tests {
         check("a>5", "a=6", true);
         check("a<5", "a=6", false);
         check("a>5", "a=x", false);
+        check("a.b-c.d/e, a\t=\n1", "a.b-c.d/e=x a=1", true);
         check("example.com/part-of=x", "example.com/part-of=x", true);
         check("a=", "a=", true);
     }
 
     #[test]
     fn what_is_not_a_label_selector_is_refused_by_name() {
-        for bad in ["a in (1", "a in 1)", "a b", "=1", "a=(", "a=b c", "a>x", "!", "a,", "/a=1", "a=-", "a in ((1))"] {
+        for bad in [
+            "a in (1",
+            "a in 1)",
+            "a b",
+            "=1",
+            "a=(",
+            "a=b c",
+            "a>x",
+            "!",
+            "a,",
+            "/a=1",
+            "a=-",
+            "a in ((1))",
+            "a>-1",
+            "a<+1",
+            "a>",
+            "a\u{a0}=1",
+            "a..b/c",
+            "-a/b",
+            "a-/b",
+            ".a/b",
+            "A/b",
+            "a/b/c",
+            "!a=b",
+        ] {
             let error = bad.parse::<LabelSelector>().unwrap_err();
             assert!(error.to_string().starts_with("unable to parse requirement"), "{bad}: {error}");
         }

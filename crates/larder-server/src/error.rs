@@ -10,7 +10,7 @@
 //! | the daemon runs without the source | 501 | `NotImplemented` |
 //! | a parameter is wrong, or a path of larder's own does not know it; a path cannot be decoded | 400 | `BadRequest` |
 //! | a newer-than wait timed out | 504 | `Timeout`, with the last known status |
-//! | parameters of a list or watch do not go together; a review asks for nothing, or for two things | 422 | `Invalid` |
+//! | parameters of a list or watch do not go together, or `resourceVersionMatch` is unknown; a review asks for nothing, or for two things | 422 | `Invalid` |
 //! | a watch cannot go on after a version | 410 | `Expired` |
 //! | a version lies in the future | 504 | `Timeout`, with a cause of type `ResourceVersionTooLarge` |
 //! | the body of a review cannot be read | 400 | `BadRequest` |
@@ -68,8 +68,8 @@ pub(crate) enum ApiError {
     BadParameter { name: &'static str, value: String, problem: String },
     #[error("parameter \"{name}\" is unknown: this path takes {}", known_parameters(known))]
     UnknownParameter { name: String, known: &'static [&'static str] },
-    #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}: Forbidden: {1}")]
-    InvalidParameter(&'static str, String),
+    #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}: {1}")]
+    InvalidParameter(&'static str, Violation),
     #[error("SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: {field}: Invalid value: {problem}")]
     InvalidReview { field: &'static str, problem: &'static str },
     #[error("{0}")]
@@ -113,6 +113,26 @@ pub(crate) enum ApiError {
 fn known_parameters(known: &[&str]) -> String {
     match known {
         [] => "no parameters".to_owned(),
+/// Which rule of the API server a parameter breaks.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Violation {
+    /// It does not go with another parameter.
+    #[error("Forbidden: {0}")]
+    Forbidden(&'static str),
+    /// It is none of the values that there are.
+    #[error("Unsupported value: {value:?}: supported values: {supported}")]
+    Unsupported { value: String, supported: &'static str },
+}
+
+impl Violation {
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Forbidden(_) => "FieldValueForbidden",
+            Self::Unsupported { .. } => "FieldValueNotSupported",
+        }
+    }
+}
+
         known => known.join(", "),
     }
 }
@@ -249,8 +269,8 @@ impl ApiError {
             Self::UnknownParameter { name, .. } => {
                 vec![cause("FieldValueNotSupported", &self.to_string(), Some(name))]
             }
-            Self::InvalidParameter(name, problem) => {
-                vec![cause("FieldValueForbidden", &format!("Forbidden: {problem}"), Some(name))]
+            Self::InvalidParameter(name, violation) => {
+                vec![cause(violation.reason(), &violation.to_string(), Some(name))]
             }
             Self::InvalidReview { field, problem } => vec![cause("FieldValueInvalid", problem, Some(field))],
             Self::TooLargeVersion { .. } => {

@@ -24,7 +24,7 @@ use larder_objects::{ObjectKey, resource_version_order};
 use larder_resource::journal::Journal;
 use larder_resource::{Kind, KubeObject, json_of};
 use options::{ListOptions, Version, Wanted};
-use representation::{Representation, json};
+use representation::{Representation, Shape, json};
 use std::fmt::Write as _;
 use std::future::ready;
 use std::sync::Arc;
@@ -186,7 +186,8 @@ async fn list_or_watch(
         return Err(ApiError::bad_parameter("pod", pod, "applies to the read of one object, not to a list".to_owned()));
     }
     let options = ListOptions::parse(params, kind, namespace)?;
-    let representation = Representation::of(headers, params)?;
+    let shape = if options.is_watch { Shape::Events } else { Shape::List };
+    let representation = Representation::of(headers, params, shape)?;
     // First the journal, then all objects: what is read meanwhile is in the journal.
     let journal = app.node.journal(kind)?;
     let known = known(app, kind, &options.wanted, params).await?;
@@ -409,7 +410,7 @@ where
     T: AsRef<KubeObject> + Send + Sync + 'static,
     F: Future<Output = Result<Answer<T>, ReadError>>,
 {
-    let representation = Representation::of(headers, params)?;
+    let representation = Representation::of(headers, params, Shape::One)?;
     let answer = match Version::of_one(params)? {
         Version::Any => read().await?,
         Version::NotOlderThan(asked) | Version::Exact(asked) => read_at(app, kind, asked, read).await?,

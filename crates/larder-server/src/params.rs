@@ -64,6 +64,14 @@ impl Params {
         value.parse().map(Some).map_err(refused)
     }
 
+    /// A whole number, as the API server reads it.
+    pub(crate) fn integer(&self, name: &'static str) -> Result<Option<i64>, ApiError> {
+        let Some(value) = self.text(name) else {
+            return Ok(None);
+        };
+        value.parse().map(Some).map_err(|_| ApiError::bad_parameter(name, value, "is not a whole number".to_owned()))
+    }
+
     /// An instant in RFC 3339, with up to nine digits of a second, as nanoseconds since the Unix epoch.
     pub(crate) fn instant(&self, name: &'static str) -> Result<Option<i128>, ApiError> {
         let Some(value) = self.text(name) else {

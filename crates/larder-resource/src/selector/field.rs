@@ -136,7 +136,7 @@ fn requirement(term: &str, kind: Kind) -> Result<Requirement, SelectorError> {
     } else {
         return Err(malformed(term, "expected '=', '==' or '!='"));
     };
-    let field = field.trim();
+    // As at the API server, a space is part of the name.
     let known = [NAME, NAMESPACE].into_iter().filter(|known| kind.is_namespaced() || *known == NAME);
     let field = known
         .chain(fields_of(kind).iter().copied())
@@ -348,6 +348,9 @@ mod tests {
             ("metadata.name", Kind::Pod),
             ("metadata.name!a", Kind::Pod),
             ("metadata.name=a=b", Kind::Pod),
+            (" metadata.name=a", Kind::Pod),
+            ("metadata.name =a", Kind::Pod),
+            ("metadata.name=a, metadata.namespace=b", Kind::Pod),
             (r"metadata.name=a\b", Kind::Pod),
             (r"metadata.name=a\", Kind::Pod),
         ] {

@@ -1,11 +1,14 @@
 //! The parameters of a list or watch: `ListOptions` of the Kubernetes API, with the API server's rules for which go together
 //! (`ValidateListOptions` of apimachinery).
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Violation};
 use crate::params::Params;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use larder_resource::journal::Snapshot;
 use larder_resource::selector::{FieldSelector, LabelSelector, Selectable};
 use larder_resource::{Kind, KubeObject};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,14 +63,75 @@ pub(crate) enum Version {
 
 /// The version that a client gives. Any is good for 0, as for none.
 fn given_version(params: &Params) -> Result<Option<u64>, ApiError> {
-    match params.text("resourceVersion") {
-        None | Some("0") => Ok(None),
-        Some(text) => {
-            let version = text.parse::<u64>().ok().filter(|version| *version != 0);
-            let problem = || "is not a version of this API".to_owned();
-            version.map(Some).ok_or_else(|| ApiError::bad_parameter("resourceVersion", text, problem()))
-        }
+    let Some(text) = params.text("resourceVersion") else { return Ok(None) };
+    // Without a sign, which Rust would take.
+    let version = text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let problem = || "is not a version of this API".to_owned();
+    let version = version.ok_or_else(|| ApiError::bad_parameter("resourceVersion", text, problem()))?;
+    Ok(Some(version).filter(|version| *version != 0))
+}
+
+/// Refuses parameters that do not go together, in the API server's words.
+fn validate(params: &Params, is_watch: bool, initial: Option<bool>) -> Result<(), ApiError> {
+    let forbidden = |name, problem| Err(ApiError::InvalidParameter(name, Violation::Forbidden(problem)));
+    if initial.is_some() && !is_watch {
+        return forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list");
     }
+    let Some(given) = params.text("resourceVersionMatch") else {
+        if initial.is_some() {
+            return forbidden(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
+        }
+        return Ok(());
+    };
+    let name = "resourceVersionMatch";
+    if is_watch && initial.is_none() {
+        return forbidden(name, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+    }
+    if !is_watch && params.text("resourceVersion").is_none() {
+        return forbidden(name, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+    }
+    if params.text("continue").is_some() {
+        return forbidden(name, "resourceVersionMatch is forbidden when continue is provided");
+    }
+    let unsupported = |supported| {
+        let value = given.chars().take(200).collect();
+        Err(ApiError::InvalidParameter(name, Violation::Unsupported { value, supported }))
+    };
+    match given {
+        "NotOlderThan" => Ok(()),
+        _ if is_watch => unsupported("\"NotOlderThan\""),
+        "Exact" if params.text("resourceVersion") == Some("0") => {
+            forbidden(name, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+        }
+        "Exact" => Ok(()),
+        _ => unsupported("\"Exact\", \"NotOlderThan\", \"\""),
+    }
+}
+
+/// Refuses a list that goes on where a page ended. Each list of larder is one page, so the client has its token from the API server, or
+/// from nowhere.
+fn refuse_to_continue(token: &str, has_version: bool) -> Result<(), ApiError> {
+    #[derive(Deserialize)]
+    struct Token {
+        v: String,
+        rv: i64,
+        start: String,
+    }
+    let json = URL_SAFE_NO_PAD.decode(token).ok();
+    let read = json.and_then(|json| serde_json::from_slice::<Token>(&json).ok());
+    let is_token = |token: Token| token.v == "meta.k8s.io/v1" && token.rv != 0 && !token.start.is_empty();
+    if !read.is_some_and(is_token) {
+        return Err(ApiError::bad_parameter("continue", token, "is not a continue token".to_owned()));
+    }
+    if has_version {
+        let problem = "does not go with resourceVersion".to_owned();
+        return Err(ApiError::bad_parameter("continue", token, problem));
+    }
+    let problem = "the continue token is of another server: larder's lists are one page each; list again without it";
+    Err(ApiError::Expired(problem.to_owned()))
 }
 
 impl Version {
@@ -98,65 +162,34 @@ impl ListOptions {
     ///
     /// A parameter is not one of the Kubernetes API, or does not go with another one.
     pub(crate) fn parse(params: &Params, kind: Kind, namespace: Option<&str>) -> Result<Self, ApiError> {
+        // First what is no value of its type, then what does not go together, as at the API server.
         let is_watch = params.flag("watch");
-        let given = given_version(params)?;
         let initial = params.text("sendInitialEvents").map(|_| params.flag("sendInitialEvents"));
-        let invalid = |name: &'static str, problem: &str| Err(ApiError::InvalidParameter(name, problem.to_owned()));
+        let timeout = params.integer("timeoutSeconds")?;
+        params.integer("limit")?;
+        let labels = params.label_selector()?;
+        validate(params, is_watch, initial)?;
+        let fields = params.field_selector(kind)?;
+        let given = given_version(params)?;
+        if let Some(token) = params.text("continue").filter(|_| !is_watch) {
+            refuse_to_continue(token, given.is_some())?;
+        }
         let version = match (params.text("resourceVersionMatch"), given) {
-            (Some(_), _) if is_watch && initial.is_none() => {
-                return invalid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                );
-            }
-            (None | Some("Exact"), _) if is_watch && initial.is_some() => {
-                return invalid(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                );
-            }
-            (Some(_), None) if !is_watch && params.text("resourceVersion").is_none() => {
-                return invalid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                );
-            }
-            (Some("Exact"), None) => {
-                return invalid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                );
-            }
             (Some("Exact"), Some(version)) => Version::Exact(version),
-            (None | Some("NotOlderThan"), Some(version)) => Version::NotOlderThan(version),
-            (None | Some("NotOlderThan"), None) => Version::Any,
-            (Some(other), _) => {
-                let problem = "supported values are Exact and NotOlderThan".to_owned();
-                return Err(ApiError::bad_parameter("resourceVersionMatch", other, problem));
-            }
+            (_, Some(version)) => Version::NotOlderThan(version),
+            (_, None) => Version::Any,
         };
-        if initial.is_some() && !is_watch {
-            return invalid("sendInitialEvents", "sendInitialEvents is forbidden for list");
-        }
-        if let Some(token) = params.text("continue") {
-            // Each list is one page, so no client got this token from here.
-            let problem = format!("the token {token:.20} is not of larder, whose lists are one page each: list again");
-            return Err(ApiError::Expired(problem));
-        }
-        let timeout = params
-            .count("timeoutSeconds")?
-            .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX).min(LONGEST_WATCH)));
+        // A negative time has passed when the watch begins.
+        let timeout = timeout
+            .filter(|seconds| *seconds != 0)
+            .map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default().min(LONGEST_WATCH)));
         Ok(Self {
-            wanted: Wanted {
-                namespace: namespace.map(str::to_owned),
-                labels: params.label_selector()?,
-                fields: params.field_selector(kind)?,
-            },
+            wanted: Wanted { namespace: namespace.map(str::to_owned), labels, fields },
             version,
             is_watch,
             send_initial_events: initial,
             bookmarks: params.flag("allowWatchBookmarks"),
-            timeout: timeout.filter(|timeout| !timeout.is_zero()),
+            timeout,
         })
     }
 }
@@ -190,11 +223,17 @@ mod tests {
         check("resourceVersion=0&resourceVersionMatch=NotOlderThan", Ok(Version::Any));
         check("resourceVersion=0&resourceVersionMatch=Exact", Err(422));
         check("resourceVersionMatch=NotOlderThan", Err(422));
-        check("resourceVersion=7&resourceVersionMatch=Newest", Err(400));
+        check("resourceVersion=00", Ok(Version::Any));
+        check("resourceVersion=00&resourceVersionMatch=Exact", Ok(Version::Any));
+        check("resourceVersion=007", Ok(Version::NotOlderThan(7)));
+        check("resourceVersion=7&resourceVersionMatch=Newest", Err(422));
+        check("resourceVersion=7&resourceVersionMatch=exact", Err(422));
+        check("resourceVersionMatch=x&limit=x", Err(400));
         check("resourceVersion=x", Err(400));
         check("resourceVersion=-1", Err(400));
+        check("resourceVersion=+1", Err(400));
         check("sendInitialEvents=true", Err(422));
-        check("continue=abc", Err(410));
+        check("watch=1&sendInitialEvents=true&resourceVersionMatch=Newest", Err(422));
         check("watch=1&resourceVersion=7", Ok(Version::NotOlderThan(7)));
         check("watch=1&resourceVersionMatch=NotOlderThan", Err(422));
         check("watch=1&sendInitialEvents=true", Err(422));
@@ -204,7 +243,39 @@ mod tests {
             "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7",
             Ok(Version::NotOlderThan(7)),
         );
-        check("limit=500", Ok(Version::Any));
+        for limit in ["500", "0", "-1"] {
+            check(&format!("limit={limit}"), Ok(Version::Any));
+        }
+        check("limit=many", Err(400));
+    }
+
+    #[test]
+    fn a_token_of_the_api_server_has_expired_and_another_is_none() {
+        let token = |json: &str| format!("continue={}", URL_SAFE_NO_PAD.encode(json));
+        let good = token(r#"{"v":"meta.k8s.io/v1","rv":7,"start":"shop/web\u0000"}"#);
+        check(&good, Err(410));
+        check(&format!("{good}&resourceVersion=0"), Err(410));
+        check(&format!("{good}&resourceVersion=7"), Err(400));
+        check(&format!("{good}&resourceVersion=7&resourceVersionMatch=Exact"), Err(422));
+        check(&format!("{good}&watch=1"), Ok(Version::Any));
+        for bad in [
+            "abc",
+            "%",
+            &token("{}")["continue=".len()..],
+            &token(r#"{"v":"v1","rv":7,"start":"a"}"#)["continue=".len()..],
+        ] {
+            check(&format!("continue={bad}"), Err(400));
+        }
+    }
+
+    #[test]
+    fn an_unknown_match_is_told_with_what_there_is() {
+        let error = parse("resourceVersion=7&resourceVersionMatch=x").unwrap_err();
+        let expected = "ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: Unsupported value: \"x\": supported \
+                        values: \"Exact\", \"NotOlderThan\", \"\"";
+        assert_eq!(error.to_string(), expected);
+        let cause = &error.status().details.unwrap().causes.unwrap()[0];
+        assert_eq!(cause.reason.as_deref(), Some("FieldValueNotSupported"));
     }
 
     #[test]
@@ -214,7 +285,8 @@ mod tests {
             ("0", Ok(Version::Any)),
             ("7", Ok(Version::NotOlderThan(7))),
             ("-1", Err(400)),
-            ("00", Err(400)),
+            ("00", Ok(Version::Any)),
+            ("+7", Err(400)),
             ("x", Err(400)),
         ] {
             let params = Params::new([("resourceVersion".to_owned(), text.to_owned())].into());
@@ -227,6 +299,7 @@ mod tests {
         let timeout = |query: &str| parse(query).unwrap().timeout.map(|timeout| timeout.as_secs());
         assert_eq!(timeout("timeoutSeconds=7"), Some(7));
         assert_eq!(timeout("timeoutSeconds=0"), None);
+        assert_eq!(timeout("timeoutSeconds=-1"), Some(0));
         assert_eq!(timeout("timeoutSeconds=99999999999"), Some(LONGEST_WATCH));
         assert_eq!(parse("timeoutSeconds=soon").unwrap_err().code(), StatusCode::BAD_REQUEST);
     }

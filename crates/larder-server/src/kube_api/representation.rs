@@ -20,8 +20,42 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// What larder offers.
-const OFFERS: &str = "application/json, alone or as Table or PartialObjectMetadata of meta.k8s.io/v1";
+/// What an answer has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    /// One object.
+    One,
+    /// A list.
+    List,
+    /// The events of a watch.
+    Events,
+}
+
+impl Shape {
+    /// What larder offers.
+    const fn offers(self) -> &'static str {
+        match self {
+            Self::One | Self::Events => {
+                "application/json, alone or as Table or PartialObjectMetadata of meta.k8s.io/v1"
+            }
+            Self::List => "application/json, alone or as Table or PartialObjectMetadataList of meta.k8s.io/v1",
+        }
+    }
+
+    /// Whether the answer can be of that kind.
+    const fn can_be(self, form: Form) -> bool {
+        !matches!((self, form), (Self::One, Form::MetadataList) | (Self::List, Form::Metadata))
+    }
+}
+
+/// A kind for which a client asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Object,
+    Table,
+    Metadata,
+    MetadataList,
+}
 
 /// How an answer represents objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +74,7 @@ impl Representation {
     /// # Errors
     ///
     /// 406 if it accepts nothing of that, 400 for an `includeObject` that is unknown.
-    pub(crate) fn of(headers: &HeaderMap, params: &Params) -> Result<Self, ApiError> {
+    pub(crate) fn of(headers: &HeaderMap, params: &Params, shape: Shape) -> Result<Self, ApiError> {
         let accepted: Vec<&str> =
             headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
         let accepted = accepted.join(",");
@@ -51,16 +85,21 @@ impl Representation {
         // Stable: of equal weight, the first is preferred.
         ranges.sort_by_key(|range| std::cmp::Reverse(weight(range)));
         let found = ranges.iter().filter(|range| weight(range) > 0).find_map(|range| offered(range));
-        match found {
-            Some(Self::Table(_)) => {
+        // As at the API server, a kind that does not fit is refused, even if the client accepts others too.
+        match found.filter(|form| shape.can_be(*form)) {
+            Some(Form::Table) => {
                 let word = params.text("includeObject").unwrap_or_default();
                 let include = word.parse::<IncludeObject>();
                 let include =
                     include.map_err(|error| ApiError::bad_parameter("includeObject", word, error.to_string()))?;
                 Ok(Self::Table(include))
             }
-            Some(other) => Ok(other),
-            None => Err(ApiError::NotAcceptable { accepts: accepted.chars().take(200).collect(), offers: OFFERS }),
+            Some(Form::Object) => Ok(Self::Object),
+            Some(Form::Metadata | Form::MetadataList) => Ok(Self::Metadata),
+            None => {
+                let accepts = accepted.chars().take(200).collect();
+                Err(ApiError::NotAcceptable { accepts, offers: shape.offers() })
+            }
         }
     }
 
@@ -198,8 +237,8 @@ pub(super) fn weight(range: &str) -> u16 {
     thousandths
 }
 
-/// The representation of a media range, if larder has it.
-fn offered(range: &str) -> Option<Representation> {
+/// The kind of a media range, if larder has it.
+fn offered(range: &str) -> Option<Form> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
     if !matches!(media_type.as_str(), "application/json" | "application/*" | "*/*") {
@@ -211,15 +250,15 @@ fn offered(range: &str) -> Option<Representation> {
             Some(("as", value)) => form = Some(value),
             Some(("g", value)) => group = Some(value),
             Some(("v", value)) => version = Some(value),
+            Some(("stream", value)) if !matches!(value, "" | "watch") => return None,
             _ => {}
         }
     }
     match (form, group, version) {
-        (None, ..) => Some(Representation::Object),
-        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Representation::Table(IncludeObject::default())),
-        (Some("PartialObjectMetadata" | "PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => {
-            Some(Representation::Metadata)
-        }
+        (None, None, None) => Some(Form::Object),
+        (Some("Table"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Table),
+        (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1")) => Some(Form::Metadata),
+        (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1")) => Some(Form::MetadataList),
         _ => None,
     }
 }
@@ -295,9 +334,9 @@ mod tests {
     use larder_resource::journal::ENCODINGS;
     use std::collections::HashMap;
 
-    fn of(accept: &str) -> Option<Representation> {
+    fn of(accept: &str, shape: Shape) -> Option<Representation> {
         let headers = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_str(accept).unwrap())]);
-        Representation::of(&headers, &Params::new(HashMap::new())).ok()
+        Representation::of(&headers, &Params::new(HashMap::new()), shape).ok()
     }
 
     #[test]
@@ -321,12 +360,27 @@ mod tests {
                 "application/json;q=0.2, application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;q=0.9",
                 Some(Representation::Metadata),
             ),
-            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Representation::Metadata)),
+            ("application/json;g=meta.k8s.io;v=v1", None),
+            ("application/json;stream=watch", Some(Representation::Object)),
+            ("application/json;stream=other", None),
             ("application/json;as=Widget;g=meta.k8s.io;v=v1", None),
             ("application/json;q=many", None),
             (";;;,,,", None),
         ] {
-            assert_eq!(of(accept), expected, "{accept}");
+            assert_eq!(of(accept, Shape::One), expected, "{accept}");
+        }
+    }
+
+    #[test]
+    fn the_metadata_of_a_list_is_a_list() {
+        let accept = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1,application/json");
+        for (kind, expected) in
+            [("PartialObjectMetadata", [true, false, true]), ("PartialObjectMetadataList", [false, true, true])]
+        {
+            for (shape, is_served) in [Shape::One, Shape::List, Shape::Events].into_iter().zip(expected) {
+                let expected = is_served.then_some(Representation::Metadata);
+                assert_eq!(of(&accept(kind), shape), expected, "{kind} {shape:?}");
+            }
         }
     }
 

@@ -166,7 +166,9 @@ async fn absent_refused_unserved_and_unknown_are_different_answers() {
         ("/api/v1/namespaces//secrets", 404, "NotFound"),
         ("/api/v1/namespaces//secrets/db", 404, "NotFound"),
         ("/api/v1/pods?watch=true&resourceVersionMatch=NotOlderThan", 422, "Invalid"),
-        ("/api/v1/pods?continue=abc", 410, "Expired"),
+        ("/api/v1/pods?continue=abc", 400, "BadRequest"),
+        // A token of the API server.
+        ("/api/v1/pods?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Nywic3RhcnQiOiJhIn0", 410, "Expired"),
         ("/api/v1/pods?resourceVersion=99999999999999999", 504, "Timeout"),
         ("/version", 501, "NotImplemented"),
     ] {
