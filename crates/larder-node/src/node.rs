@@ -352,6 +352,22 @@ impl<M: MachineClocks> Node<M> {
         self.caches.of(kind).read_for(pod, name, deadline).await
     }
 
+    /// The error with which a read is refused because no pod of this node refers to the Secret or ConfigMap, or is in the namespace.
+    /// Reads no object. `None` also while the pods are not known.
+    pub async fn not_referenced(&self, kind: Kind, namespace: &str, name: &str) -> Option<ReadError> {
+        Self::synced(&self.pods, || kind.resource().to_owned()).ok()?;
+        match (kind.object_kind(), kind) {
+            (Some(object_kind), _) => {
+                let cache = self.caches.of(object_kind);
+                self.registrar.caught_up().await;
+                let is_referenced = cache.references(namespace, name) > 0;
+                (!is_referenced).then(|| cache.not_referenced(&ObjectKey::new(namespace, name)))
+            }
+            (None, Kind::Namespace) => self.namespaces().ok()?.not_referenced(name),
+            (None, _) => None,
+        }
+    }
+
     /// Reads the Secrets or ConfigMaps that pods of this node refer to, in all namespaces or in one, for at most
     /// `deadline`.
     ///

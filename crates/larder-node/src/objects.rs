@@ -400,7 +400,8 @@ where
         }
     }
 
-    fn not_referenced(&self, key: &ObjectKey) -> ReadError {
+    /// The error of a read of an object to which no pod refers.
+    pub(crate) fn not_referenced(&self, key: &ObjectKey) -> ReadError {
         ReadError::NotReferenced {
             kind: self.kind,
             key: key.clone(),

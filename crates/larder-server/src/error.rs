@@ -14,6 +14,7 @@
 //! | a watch cannot go on after a version | 410 | `Expired` |
 //! | a version lies in the future | 504 | `Timeout`, with a cause of type `ResourceVersionTooLarge` |
 //! | the body of a review cannot be read | 400 | `BadRequest` |
+//! | it does not arrive in time | 408 | `Timeout` |
 //! | it has another media type | 415 | `UnsupportedMediaType` |
 //! | the client accepts no representation that larder has | 406 | `NotAcceptable` |
 //! | the caller may not read | 403 | `Forbidden` |
@@ -78,6 +79,8 @@ pub(crate) enum ApiError {
     TooLargeVersion { asked: u64, current: u64 },
     #[error("the body {0}")]
     BadBody(String),
+    #[error("the body did not arrive within {0:?}: send all of it, and its length in Content-Length")]
+    LateBody(Duration),
     #[error("the body is \"{0}\": send application/json or application/vnd.kubernetes.protobuf")]
     UnsupportedMediaType(String),
     #[error("larder answers in {offers}, none of which is among what the client accepts: {accepts}")]
@@ -110,9 +113,6 @@ pub(crate) enum ApiError {
     Unwritable(String),
 }
 
-fn known_parameters(known: &[&str]) -> String {
-    match known {
-        [] => "no parameters".to_owned(),
 /// Which rule of the API server a parameter breaks.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Violation {
@@ -133,6 +133,9 @@ impl Violation {
     }
 }
 
+fn known_parameters(known: &[&str]) -> String {
+    match known {
+        [] => "no parameters".to_owned(),
         known => known.join(", "),
     }
 }
@@ -193,6 +196,7 @@ impl ApiError {
             }
             Self::InvalidParameter(..) | Self::InvalidReview { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Expired(_) => StatusCode::GONE,
+            Self::LateBody(_) => StatusCode::REQUEST_TIMEOUT,
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NotAcceptable { .. } => StatusCode::NOT_ACCEPTABLE,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
@@ -219,7 +223,7 @@ impl ApiError {
             StatusCode::NOT_ACCEPTABLE => "NotAcceptable",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
             StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
-            StatusCode::GATEWAY_TIMEOUT => "Timeout",
+            StatusCode::GATEWAY_TIMEOUT | StatusCode::REQUEST_TIMEOUT => "Timeout",
             _ => "InternalError",
         }
     }

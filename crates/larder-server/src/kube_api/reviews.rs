@@ -1,7 +1,7 @@
 //! The reviews with which clients ask for their own rights: `SelfSubjectAccessReview`, `SelfSubjectRulesReview` and
 //! `SelfSubjectReview`.
 //!
-//! Whoever may read from larder may read all that it serves, so the answers depend on the verb and the kind alone.
+//! Whoever may read from larder may read all that it serves, so the answers depend on the verb and the object alone.
 
 use crate::app::Shared;
 use crate::caller::Caller;
@@ -15,11 +15,14 @@ use http_body_util::{BodyExt as _, Limited};
 use larder_node::{Node, ReadError};
 use larder_resource::Kind;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 mod protobuf;
 
 /// The largest review.
 const LARGEST: usize = 64 << 10;
+/// How long the body may take.
+const LIMIT: Duration = Duration::from_secs(10);
 
 const READS: [&str; 3] = ["get", "list", "watch"];
 
@@ -33,7 +36,8 @@ async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Ca
         "application/vnd.kubernetes.protobuf" => true,
         other => return Err(ApiError::UnsupportedMediaType(other.chars().take(200).collect())),
     };
-    let body = Limited::new(request.into_body(), LARGEST).collect().await;
+    let body = tokio::time::timeout(LIMIT, Limited::new(request.into_body(), LARGEST).collect()).await;
+    let body = body.map_err(|_| ApiError::LateBody(LIMIT))?;
     let body: Bytes = body
         .map_err(|error| ApiError::BadBody(format!("cannot be read, or is larger than {LARGEST} bytes: {error}")))?
         .to_bytes();
@@ -83,15 +87,21 @@ fn created(mut review: Value, status: Value) -> Response {
     (StatusCode::CREATED, Json(review)).into_response()
 }
 
-/// The reason why a node is not served. It is none of the verb: a watch of another node has no events.
-fn other_node(node: &Node, spec: &Value) -> Option<String> {
+/// The reason why an object is not served, which is that of a get.
+async fn not_held(node: &Node, spec: &Value) -> Option<String> {
     let attributes = spec.get("resourceAttributes")?;
     let text = |field| attributes.get(field).and_then(Value::as_str).unwrap_or_default();
-    let name = Some(text("name")).filter(|name| !name.is_empty() && text("resource") == Kind::Node.resource())?;
-    node.get_node(name)
-        .err()
-        .filter(|error| matches!(error, ReadError::OtherNode { .. }))
-        .map(|error| error.to_string())
+    let kind = Kind::ALL.into_iter().find(|kind| kind.resource() == text("resource"))?;
+    let name = Some(text("name")).filter(|name| !name.is_empty())?;
+    let refused = match kind {
+        // It is none of the verb: a watch of another node has no events.
+        Kind::Node => node.get_node(name).err().filter(|error| matches!(error, ReadError::OtherNode { .. })),
+        // A watch tells when a pod refers to the object.
+        _ if text("verb") != "get" => None,
+        Kind::Pod => None,
+        Kind::Secret | Kind::ConfigMap | Kind::Namespace => node.not_referenced(kind, text("namespace"), name).await,
+    };
+    refused.map(|error| error.to_string())
 }
 
 /// Whether what a review asks for is served, and why it is not.
@@ -123,10 +133,13 @@ pub(crate) async fn access(State(app): Shared, request: Request) -> Result<Respo
     let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectAccessReview").await?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     validate(&spec)?;
-    let served = is_served(&spec).and_then(|()| other_node(&app.node, &spec).map_or(Ok(()), Err));
-    let status = match served {
-        Ok(()) => json!({"allowed": true}),
-        Err(why) => json!({"allowed": false, "reason": why}),
+    let refused = match is_served(&spec) {
+        Ok(()) => not_held(&app.node, &spec).await,
+        Err(why) => Some(why),
+    };
+    let status = match refused {
+        None => json!({"allowed": true}),
+        Some(why) => json!({"allowed": false, "reason": why}),
     };
     Ok(created(review, status))
 }
@@ -164,6 +177,28 @@ pub(crate) async fn subject(request: Request) -> Result<Response, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzz::bench::{Bench, ROOT};
+    use axum::body::Body;
+    use futures_util::StreamExt as _;
+
+    #[test]
+    fn a_body_that_never_ends_is_not_waited_for() {
+        let bench = Bench::new();
+        for path in [
+            "authorization.k8s.io/v1/selfsubjectaccessreviews",
+            "authorization.k8s.io/v1/selfsubjectrulesreviews",
+            "authentication.k8s.io/v1/selfsubjectreviews",
+        ] {
+            let body =
+                futures_util::stream::iter([Ok::<_, std::io::Error>("{")]).chain(futures_util::stream::pending());
+            let request = http::Request::post(format!("/apis/{path}")).body(Body::from_stream(body)).unwrap();
+            let began = bench.runtime.block_on(async { tokio::time::Instant::now() });
+            let (code, status) = bench.answer_to(&bench.local, request, Some(ROOT));
+            let took = bench.runtime.block_on(async { began.elapsed() });
+            assert_eq!((code.as_u16(), status.unwrap().reason.as_deref()), (408, Some("Timeout")), "{path}");
+            assert!(took <= Duration::from_secs(11), "{path}: {took:?}");
+        }
+    }
 
     #[test]
     fn a_review_gets_the_kind_and_version_that_it_lacks_and_no_others() {

@@ -107,8 +107,13 @@ fn is_fresh(answer: &Answer) -> bool {
 
 /// What a `SelfSubjectAccessReview` answers for a get of that node.
 async fn may_get_node(daemon: &Daemon, name: &str) -> Value {
+    may(daemon, json!({"verb": "get", "resource": "nodes", "name": name})).await
+}
+
+/// What a `SelfSubjectAccessReview` answers.
+async fn may(daemon: &Daemon, attributes: Value) -> Value {
     let stream = tokio::net::UnixStream::connect(daemon.socket()).await.unwrap();
-    let attributes = json!({"resourceAttributes": {"verb": "get", "resource": "nodes", "name": name}});
+    let attributes = json!({"resourceAttributes": attributes});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let answer = request_with(stream, "POST", path, "*/*", Full::from(json!({"spec": attributes}).to_string())).await;
     let answer = answer.expect("an answer");
@@ -143,6 +148,29 @@ async fn another_node_is_refused_and_a_pod_of_another_node_is_not_found() {
         (404, "larder; hit; detail=\"absent from this node\""),
         "{pod:?}"
     );
+}
+
+/// `kubectl auth can-i get secret/NAME` said yes, and the get was refused.
+#[tokio::test]
+async fn a_review_of_an_object_says_what_a_get_says() {
+    let shop = Shop::start("watch", &[]).await;
+    let get = |resource: &str, namespace: &str, name: &str| json!({"verb": "get", "resource": resource, "namespace": namespace, "name": name});
+    for (attributes, path) in [
+        (get("secrets", "shop", "other"), "/api/v1/namespaces/shop/secrets/other"),
+        (get("configmaps", "shop", "db"), "/api/v1/namespaces/shop/configmaps/db"),
+        (get("namespaces", "other", "other"), "/api/v1/namespaces/other"),
+    ] {
+        let refused = shop.daemon.get(path).await;
+        assert_eq!(refused.code, 403, "{refused:?}");
+        let expected = json!({"allowed": false, "reason": refused.json()["message"]});
+        assert_eq!(may(&shop.daemon, attributes).await, expected, "{path}");
+    }
+    let allowed = json!({"allowed": true});
+    let mut watch = get("secrets", "shop", "other");
+    watch["verb"] = json!("watch");
+    for attributes in [get("secrets", "shop", "db"), get("secrets", "shop", ""), get("namespaces", "", "shop"), watch] {
+        assert_eq!(may(&shop.daemon, attributes.clone()).await, allowed, "{attributes}");
+    }
 }
 
 /// Watches outlived finished pods.
