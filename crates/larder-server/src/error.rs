@@ -38,6 +38,7 @@ use axum::extract::rejection::PathRejection;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
+use larder_clock::Timestamp;
 use larder_node::{ProcessError, ReadError, WhoisError};
 use larder_resource::Kind;
 use larder_resource::journal::ResumeError;
@@ -243,20 +244,24 @@ impl ApiError {
     }
 
     fn cache_status(&self) -> Option<CacheStatus> {
-        let (outcome, detail) = match self {
-            Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. } => (Outcome::Unknown, self.to_string()),
-            Self::Read(ReadError::NotFound { kind, freshness, .. }) => {
+        let (outcome, ttl, detail) = match self {
+            Self::Read(ReadError::Unknown { .. }) | Self::Incomplete { .. } => {
+                (Outcome::Unknown, None, self.to_string())
+            }
+            Self::Read(ReadError::NotFound { kind, freshness, age, .. }) => {
                 // A pod that is not on this node may be on another.
                 let absent = if *kind == Kind::Pod { "absent from this node" } else { "absent" };
+                let now = freshness.confirmed_at + *age;
+                let ttl = freshness.expires_at().map(|at| seconds_between(now, at));
                 if freshness.is_fresh() {
-                    (Outcome::Hit, absent.to_owned())
+                    (Outcome::Hit, ttl, absent.to_owned())
                 } else {
-                    (Outcome::FetchFailed, format!("stale: {absent} when last known"))
+                    (Outcome::FetchFailed, ttl, format!("stale: {absent} when last known"))
                 }
             }
             _ => return None,
         };
-        Some(CacheStatus { outcome, ttl: None, detail: Some(detail) })
+        Some(CacheStatus { outcome, ttl, detail: Some(detail) })
     }
 
     fn details(&self) -> Option<StatusDetails> {
@@ -328,6 +333,12 @@ impl ApiError {
     }
 }
 
+/// From one time to another in whole seconds, rounded down; negative if the other one is earlier.
+fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
+    let nanos = to.as_nanos().saturating_sub(from.as_nanos());
+    i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX)
+}
+
 /// Whole seconds, rounded up: `Retry-After` has no smaller unit, and 0 would ask for a storm.
 fn whole_seconds(duration: Duration) -> i32 {
     let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
@@ -368,6 +379,7 @@ impl IntoResponse for ApiError {
         }
         if let Some(value) = cache_status.and_then(|value| HeaderValue::from_str(&value.to_string()).ok()) {
             headers.insert("cache-status", value);
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
         if code == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));

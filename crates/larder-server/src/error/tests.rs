@@ -2,7 +2,7 @@
 
 use super::*;
 use larder_clock::Timestamp;
-use larder_objects::{FreshState, Freshness, ObjectKey, Source};
+use larder_objects::{FreshState, Freshness, ObjectKey, Source, StaleReason};
 use serde_json::json;
 
 fn freshness() -> Freshness {
@@ -134,6 +134,7 @@ fn an_absence_has_its_age_and_the_unknown_a_time_to_ask_again() {
     let pod = ApiError::from(absent(Kind::Pod)).into_response();
     assert_eq!(pod.headers()["cache-status"], "larder; hit; detail=\"absent from this node\"");
     assert!(!response.headers().contains_key("retry-after"));
+    assert_eq!(response.headers()["cache-control"], "no-store");
     // Rounded up, and never 0.
     for (retry_after, expected) in
         [(Duration::ZERO, "1"), (Duration::from_millis(1_200), "2"), (Duration::from_secs(5), "5")]
@@ -141,6 +142,20 @@ fn an_absence_has_its_age_and_the_unknown_a_time_to_ask_again() {
         let response = ApiError::from(unknown(retry_after)).into_response();
         assert_eq!(response.headers()["retry-after"], expected);
         assert!(!response.headers().contains_key("age"));
+    }
+}
+
+#[test]
+fn an_absence_says_for_how_long_it_is_fresh_or_has_been_stale() {
+    let stale =
+        FreshState::Stale { since: Timestamp::ZERO + Duration::from_millis(1_500), reason: StaleReason::Expired };
+    for (freshness, expected) in [
+        (freshness().with_fresh_for(Some(Duration::from_secs(10))), "larder; hit; ttl=7; detail=absent"),
+        (freshness().with_state(stale), "larder; fwd=stale; ttl=-2; detail=\"stale: absent when last known\""),
+    ] {
+        let (key, age) = (ObjectKey::new("shop", "db"), Duration::from_secs(3));
+        let error = ReadError::NotFound { kind: Kind::Secret, key, freshness: Box::new(freshness), age };
+        assert_eq!(ApiError::from(error).into_response().headers()["cache-status"], expected);
     }
 }
 
