@@ -67,7 +67,7 @@ use crate::client::KubeClient;
 use crate::error::KubeError;
 use crate::forbidden_grace;
 use crate::options::KubeOptions;
-use larder_objects::{ReadKind, resource_version_order};
+use larder_objects::resource_version_order;
 use larder_resource::ApiObject;
 use liveness::{CurrentListWatches, Member};
 use requests::{End, Event, Watch};
@@ -111,9 +111,12 @@ pub(crate) trait Sink: Clone + Send + Sync + 'static {
     /// A list is about to be asked for.
     fn listing(&self);
 
-    /// A complete list of that version. One of [`ReadKind::ApiServerCache`] may be older than the request; until the next
-    /// [`confirm`](Self::confirm) it proves the absence of nothing.
-    fn replace(&self, objects: Listing<Self::Object>, version: &str, read: ReadKind);
+    /// A complete list of that version.
+    fn replace(&self, objects: Listing<Self::Object>, version: &str);
+
+    /// A complete list of that version, which may be older than the request. Until the next [`confirm`](Self::confirm) it proves the
+    /// absence of nothing, and is stale for the reason in `error`.
+    fn replace_unconfirmed(&self, objects: Listing<Self::Object>, version: &str, error: Arc<KubeError>);
 
     /// A watch is open.
     fn watching(&self);

@@ -242,6 +242,10 @@ impl Tasks {
     }
 }
 
+fn by_name(objects: Listing<KubeObject>) -> Vec<(String, Arc<KubeObject>)> {
+    objects.into_iter().map(|((_, name), object)| (name, object)).collect()
+}
+
 // The methods that it calls are the sink's own.
 impl Sink for ReflectorSink<KubeObject, KubeError> {
     type Object = KubeObject;
@@ -250,8 +254,13 @@ impl Sink for ReflectorSink<KubeObject, KubeError> {
         self.listing();
     }
 
-    fn replace(&self, objects: Listing<KubeObject>, _: &str, read: ReadKind) {
-        self.replace(objects.into_iter().map(|((_, name), object)| (name, object)).collect(), read);
+    fn replace(&self, objects: Listing<KubeObject>, _: &str) {
+        self.replace(by_name(objects), ReadKind::Consistent);
+    }
+
+    fn replace_unconfirmed(&self, objects: Listing<KubeObject>, _: &str, error: Arc<KubeError>) {
+        self.replace(by_name(objects), ReadKind::ApiServerCache);
+        self.failed(error);
     }
 
     fn watching(&self) {}

@@ -21,7 +21,7 @@ use crate::client::KubeClient;
 use crate::error::KubeError;
 use crate::list_watch::{ListWatch, Listing, Selection, Shared, Sink};
 use larder_clock::Clock;
-use larder_objects::{FetchError as _, ReadKind, Source};
+use larder_objects::{FetchError as _, Source};
 use larder_resource::source::{self, SourceObject, SourceReader, SourceWriter};
 use larder_resource::{Kind, Node, Pod};
 use std::fmt;
@@ -131,11 +131,13 @@ impl<T: SourceObject> Sink for SourceSink<T> {
 
     fn listing(&self) {}
 
-    fn replace(&self, objects: Listing<T>, version: &str, read: ReadKind) {
-        match read {
-            ReadKind::Consistent => self.writer.replace(objects.into_values(), version),
-            ReadKind::ApiServerCache => self.writer.replace_unconfirmed(objects.into_values(), version),
-        }
+    fn replace(&self, objects: Listing<T>, version: &str) {
+        self.writer.replace(objects.into_values(), version);
+        self.server_is_back();
+    }
+
+    fn replace_unconfirmed(&self, objects: Listing<T>, version: &str, error: Arc<KubeError>) {
+        self.writer.replace_unconfirmed(objects.into_values(), version, error.class(), error);
         self.server_is_back();
     }
 

@@ -151,11 +151,6 @@ impl<S: Sink> ListWatch<S> {
         if self.at.currency == Currency::Known {
             self.member = Some(self.shared.current.unwatched(&self.sink, self.selection.target()));
         }
-        if let Currency::Unconfirmed { until: wants } = self.at.currency {
-            let error = KubeError::Behind { target: self.selection.target(), has: self.at.version.to_string(), wants };
-            tracing::info!("{error}");
-            self.sink.failed(Arc::new(error));
-        }
         Ok(Step::Next(Start::Resuming))
     }
 
@@ -281,7 +276,13 @@ impl<S: Sink> ListWatch<S> {
             at.currency = Currency::Known;
         }
         at.version = version.into();
-        self.sink.replace(objects, &at.version, read);
+        if let Currency::Unconfirmed { until: wants } = at.currency {
+            let error = KubeError::Behind { target: self.selection.target(), has: at.version.to_string(), wants };
+            tracing::info!("{error}");
+            self.sink.replace_unconfirmed(objects, &at.version, Arc::new(error));
+        } else {
+            self.sink.replace(objects, &at.version);
+        }
     }
 }
 

@@ -45,12 +45,20 @@ impl<T: SourceObject> SourceWriter<T> {
 
     /// A complete list has arrived that may be old: what is in it is served as stale, and a source that has not synced still
     /// has not. The next [`confirm`](Self::confirm) ends both.
-    pub fn replace_unconfirmed(&self, all: impl IntoIterator<Item = Arc<T>>, version: &str) {
+    ///
+    /// `class` and `error` say why, as for [`failed`](Self::failed): nobody sees the list without the reason.
+    pub fn replace_unconfirmed(
+        &self,
+        all: impl IntoIterator<Item = Arc<T>>,
+        version: &str,
+        class: &'static str,
+        error: Arc<dyn Error + Send + Sync>,
+    ) {
         let mut state = self.shared.state.write();
         self.put_all(&mut state, all, version);
         let now = self.clock.now();
         state.status.last_contact.get_or_insert(now);
-        disconnect(&mut state.status, now);
+        fail(&mut state.status, Fault { at: now, class, error });
         self.synced.send_if_modified(|synced| std::mem::replace(synced, (*synced).max(Synced::Listed)) == Synced::No);
     }
 
@@ -116,11 +124,7 @@ impl<T: SourceObject> SourceWriter<T> {
     /// `class` is a short name for the kind of failure, from a fixed set.
     pub fn failed(&self, class: &'static str, error: Arc<dyn Error + Send + Sync>) {
         let now = self.clock.now();
-        let mut state = self.shared.state.write();
-        let status = &mut state.status;
-        status.failures = status.failures.saturating_add(1);
-        status.last_fault = Some(Fault { at: now, class, error });
-        disconnect(status, now);
+        fail(&mut self.shared.state.write().status, Fault { at: now, class, error });
     }
 
     /// What is held was current then.
@@ -209,6 +213,12 @@ impl<T> Drop for SourceWriter<T> {
         let now = self.clock.now();
         disconnect(&mut self.shared.state.write().status, now);
     }
+}
+
+fn fail(status: &mut SourceStatus, fault: Fault) {
+    status.failures = status.failures.saturating_add(1);
+    disconnect(status, fault.at);
+    status.last_fault = Some(fault);
 }
 
 fn connect(status: &mut SourceStatus, now: Timestamp) {

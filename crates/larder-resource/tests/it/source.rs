@@ -1,7 +1,7 @@
 //! Readers and followers of a source.
 
 use larder_clock::{Timestamp, VirtualClock};
-use larder_objects::Source;
+use larder_objects::{FreshState, Source, StaleReason};
 use larder_resource::source::CHANGES;
 use larder_resource::{Change, Changes, Pod, source};
 use serde_json::{Value, json};
@@ -74,6 +74,22 @@ async fn a_slow_follower_gets_the_whole_map_again() {
     writer.remove(made("a", "a", "9"));
     assert!(told(&mut slow).await.starts_with("gone"));
     assert_eq!((slow.gaps(), quick.gaps()), (1, 0));
+}
+
+/// The reason 'stopped' was shown until the real one came a moment later.
+#[test]
+fn a_list_that_may_be_old_is_stale_with_its_reason_at_once() {
+    let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
+    writer.replace_unconfirmed([made("a", "a1", "1")], "1", "behind", Arc::new(std::io::Error::other("it lags")));
+    let (freshness, status) = (reader.freshness().unwrap(), reader.status());
+    let expected = StaleReason::FetchFailed { class: "behind" };
+    assert!(matches!(freshness.state, FreshState::Stale { reason, .. } if reason == expected), "{freshness:?}");
+    assert_eq!(
+        (status.synced, status.failures, status.last_fault.unwrap().error.to_string()),
+        (false, 1, "it lags".to_owned())
+    );
+    writer.confirm(Duration::ZERO);
+    assert!(reader.freshness().unwrap().is_fresh() && reader.status().synced);
 }
 
 #[tokio::test(start_paused = true)]
