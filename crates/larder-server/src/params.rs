@@ -30,6 +30,11 @@ impl Params {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Whether a parameter is there, and with which value of a [flag](Self::flag).
+    pub(crate) fn given_flag(&self, name: &str) -> Option<bool> {
+        self.0.contains_key(name).then(|| self.flag(name))
+    }
+
     /// Whether a parameter is set: `?verbose`, and with any value but `0` and `false`, as the API server reads it.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))

@@ -164,7 +164,7 @@ impl ListOptions {
     pub(crate) fn parse(params: &Params, kind: Kind, namespace: Option<&str>) -> Result<Self, ApiError> {
         // First what is no value of its type, then what does not go together, as at the API server.
         let is_watch = params.flag("watch");
-        let initial = params.text("sendInitialEvents").map(|_| params.flag("sendInitialEvents"));
+        let initial = params.given_flag("sendInitialEvents");
         let timeout = params.integer("timeoutSeconds")?;
         params.integer("limit")?;
         let labels = params.label_selector()?;
@@ -239,6 +239,9 @@ mod tests {
         check("watch=1&sendInitialEvents=true", Err(422));
         check("watch=1&sendInitialEvents=true&resourceVersion=7&resourceVersionMatch=Exact", Err(422));
         check("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", Ok(Version::Any));
+        // As at the API server, an empty flag is set.
+        check("watch=1&sendInitialEvents=", Err(422));
+        check("sendInitialEvents", Err(422));
         check(
             "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7",
             Ok(Version::NotOlderThan(7)),
