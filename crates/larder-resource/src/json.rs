@@ -140,8 +140,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     }
 }
 
-/// The fields of an object, in order, each with its value as it stands there.
-pub(crate) struct Fields<'a>(pub(crate) Vec<(Borrowed<'a>, &'a RawValue)>);
+/// The fields of an object, in order, each with its value as it stands there. A name that stands twice is there twice.
+///
+/// ```
+/// use larder_resource::json::Fields;
+/// let Fields(fields) = serde_json::from_str(r#"{"a": 1, "b": [2], "\u0061": 3}"#)?;
+/// let fields: Vec<_> = fields.iter().map(|(name, value)| (&*name.0, value.get())).collect();
+/// assert_eq!(fields, [("a", "1"), ("b", "[2]"), ("a", "3")]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+pub struct Fields<'a>(
+    /// Each name with its value.
+    pub Vec<(Borrowed<'a>, &'a RawValue)>,
+);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
