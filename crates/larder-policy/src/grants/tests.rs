@@ -67,8 +67,9 @@ fn a_sub_path_grants_the_keys_below_it() {
     let volumes = json!([
         {"name": "all", "secret": {"secretName": "s"}},
         {"name": "items", "secret": {"secretName": "s", "items": [{"key": "k", "path": "d/x"}, {"key": "l", "path": "y"}]}},
+        {"name": "out", "secret": {"secretName": "s", "items": [{"key": "k", "path": "../x"}]}},
     ]);
-    let cases: [(&str, &str, &[&str]); 16] = [
+    let cases: [(&str, &str, &[&str]); 18] = [
         ("all", "", &KEYS),
         ("all", ".", &KEYS),
         ("all", "..data", &KEYS),
@@ -85,6 +86,8 @@ fn a_sub_path_grants_the_keys_below_it() {
         ("items", "d/x", &["k"]),
         ("items", "y", &["l"]),
         ("items", "l", &[]),
+        ("out", "", &[]),
+        ("out", "../x", &[]),
     ];
     for (volume, path, keys) in cases {
         let mounts = json!({"volumeMounts": [{"name": volume, "mountPath": "/m", "subPath": path}]});
