@@ -88,9 +88,41 @@ impl Cgroups {
     /// let cgroups = Cgroups::of_path(&format!("/kubepods/pod7/{own}/{other}"));
     /// assert_eq!(cgroups.resolve(|id| Some(id.to_owned())), Membership::Container(own));
     /// ```
-    pub fn resolve<T: PartialEq>(&self, mut known: impl FnMut(&str) -> Option<T>) -> Membership<T> {
+    pub fn resolve<T: PartialEq>(&self, known: impl FnMut(&str) -> Option<T>) -> Membership<T> {
+        self.resolve_outside(None, known)
+    }
+
+    /// As [`resolve`](Self::resolve), for a caller whose own cgroups are `own` and which may run in a container itself. A process of the caller's own container is
+    /// [`Membership::Host`]. A container below it is not, unless `known` finds the caller's own: then the names below are the own
+    /// container's to choose, and none of them counts.
+    ///
+    /// The paths are those that the caller reads. If it is in a cgroup namespace of its own, the paths of its container begin
+    /// at its root, and those of others with `/..` (`cgroup_namespaces(7)`).
+    ///
+    /// ```
+    /// # use larder_identity::{Cgroups, Membership};
+    /// let (node, pod) = ("1".repeat(64), "2".repeat(64));
+    /// let own = Cgroups::of_path(&format!("/docker/{node}/larder"));
+    /// let find = |path: &str| Cgroups::of_path(path).resolve_within(&own, |id| (id == pod).then_some(()));
+    /// assert_eq!(find(&format!("/docker/{node}/shell")), Membership::Host);
+    /// assert_eq!(find(&format!("/docker/{node}/kubepods/{pod}")), Membership::Container(()));
+    /// ```
+    pub fn resolve_within<T: PartialEq>(&self, own: &Self, known: impl FnMut(&str) -> Option<T>) -> Membership<T> {
+        self.resolve_outside(own.nearest_container(), known)
+    }
+
+    fn resolve_outside<T: PartialEq>(
+        &self,
+        own: Option<&str>,
+        mut known: impl FnMut(&str) -> Option<T>,
+    ) -> Membership<T> {
         let (mut container, mut unknown) = (None, None);
         for path in &self.paths {
+            let path = match own.and_then(|own| below(path, own)) {
+                None => path,
+                Some(_) if own.is_some_and(|own| known(own).is_some()) => continue,
+                Some(below) => below,
+            };
             let found = components(path).filter_map(container_id).find_map(&mut known);
             match (found, &container) {
                 (Some(found), None) => container = Some(found),
@@ -105,6 +137,20 @@ impl Cgroups {
             (None, None) => Membership::Host,
         }
     }
+
+    /// The container that is nearest to the root, if all hierarchies that name one name the same.
+    fn nearest_container(&self) -> Option<&str> {
+        let mut all = self.paths.iter().filter_map(|path| components(path).find_map(container_id));
+        let first = all.next()?;
+        all.all(|id| id == first).then_some(first)
+    }
+}
+
+/// What is below the cgroup of this container, if the container is the one nearest to the root.
+fn below<'a>(path: &'a str, container: &str) -> Option<&'a str> {
+    let nearest = components(path).find(|component| container_id(component).is_some())?;
+    let at = path.split_once(nearest)?;
+    (container_id(nearest) == Some(container)).then_some(at.1)
 }
 
 fn components(path: &str) -> impl Iterator<Item = &str> {

@@ -1,7 +1,7 @@
 #![doc(test(attr(deny(warnings))))]
 //! Which container of this node a process is in.
 //!
-//! A container runtime puts each container into a cgroup of its own, and names it after the container. [`Process`] holds a process by
+//! [`Peer`] is the process at the other end of a Unix socket. A container runtime puts each container into a cgroup of its own, and names it after the container. [`Process`] holds a process by
 //! a pidfd and reads its [`Cgroups`], and [`Cgroups::resolve`] finds the container among those that the caller knows.
 //!
 //! # Guarantees
@@ -33,7 +33,9 @@
 //! ```
 
 mod cgroup;
+mod peer;
 mod process;
 
 pub use cgroup::{BadCgroups, Cgroups, Membership};
+pub use peer::{Peer, PeerError, PidSource};
 pub use process::{Process, ProcessError};

@@ -7,9 +7,15 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 
-/// The largest `/proc/PID/cgroup` that is read, in bytes: a few dozen hierarchies with the longest paths.
+/// The largest file of `/proc/PID` that is read, in bytes: a few dozen hierarchies with the longest paths.
+/// 65,536 groups, the most that a process can have, need more: such a process is refused.
 const MOST_BYTES: u64 = 256 << 10;
+/// The inode of the initial user namespace, which the kernel fixes (`PROC_USER_INIT_INO` in `include/linux/proc_ns.h`).
+const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
+/// The field of `/proc/PID/stat` with the time at which the process started, counted from 1 (`proc_pid_stat(5)`).
+const START_TIME_FIELD: usize = 22;
 
 /// A process of this PID namespace, held by a pidfd (`pidfd_open(2)`, Linux 5.3).
 ///
@@ -102,25 +108,104 @@ impl Process {
     ///
     /// It has ended, or `/proc` cannot be read.
     pub fn cgroups(&self) -> Result<Cgroups, ProcessError> {
+        let text = self.while_alive(|| self.read("cgroup"))?;
+        text.parse().map_err(|problem| ProcessError::Cgroups { pid: self.pid, problem })
+    }
+
+    /// Its supplementary groups now, in this process's user namespace (`Groups` in `/proc/PID/status`, `proc_pid_status(5)`).
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or `/proc` cannot be read.
+    ///
+    /// ```
+    /// let process = larder_identity::Process::open(std::process::id())?;
+    /// assert!(process.groups()?.len() <= 65_536);
+    /// # Ok::<(), larder_identity::ProcessError>(())
+    /// ```
+    pub fn groups(&self) -> Result<Vec<u32>, ProcessError> {
+        self.while_alive(|| groups(&self.read("status")?).ok_or_else(|| malformed("status")))
+    }
+
+    /// Whether its user namespace is the initial one, or this process's own (`user_namespaces(7)`). Only then do its user and groups mean
+    /// what they mean here. A process can be root in a user namespace that any user may make.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or the kernel does not let this process look (`PTRACE_MODE_READ_FSCREDS`, `ptrace(2)`).
+    ///
+    /// ```
+    /// let process = larder_identity::Process::open(std::process::id())?;
+    /// assert!(process.is_in_host_user_namespace()?);
+    /// # Ok::<(), larder_identity::ProcessError>(())
+    /// ```
+    pub fn is_in_host_user_namespace(&self) -> Result<bool, ProcessError> {
+        self.while_alive(|| {
+            let of_process = std::fs::metadata(format!("/proc/{}/ns/user", self.pid))?;
+            let own = std::fs::metadata("/proc/self/ns/user")?;
+            let is_initial = of_process.ino() == INITIAL_USER_NAMESPACE;
+            Ok(of_process.dev() == own.dev() && (is_initial || of_process.ino() == own.ino()))
+        })
+    }
+
+    /// The process of a pidfd, which had this PID when it was made.
+    pub(crate) fn of_pidfd(pid: u32, fd: OwnedFd) -> Self {
+        Self { pid, fd }
+    }
+
+    /// Holds the process that has this PID now, unless it started later than this. One that did got the PID of a process that has ended.
+    pub(crate) fn open_started_by(pid: u32, ticks: u64) -> Result<Self, ProcessError> {
+        let process = match Self::open(pid) {
+            Err(ProcessError::NotFound { pid }) => return Err(ProcessError::Ended { pid }),
+            opened => opened?,
+        };
+        let started = process.while_alive(|| start_time(&process.read("stat")?).ok_or_else(|| malformed("stat")))?;
+        if started > ticks { Err(ProcessError::Ended { pid }) } else { Ok(process) }
+    }
+
+    /// What `read` finds in `/proc`, if the process still lives afterwards. Had it ended before, it could be another process's.
+    fn while_alive<T>(&self, read: impl FnOnce() -> io::Result<T>) -> Result<T, ProcessError> {
         let pid = self.pid;
-        let read = self.read_cgroups();
-        // Had it ended before the file was opened, the file could be another process's.
+        let found = read();
         if !self.is_alive() {
             return Err(ProcessError::Ended { pid });
         }
-        let text = read.map_err(|problem| ProcessError::Unreadable { pid, problem })?;
-        text.parse().map_err(|problem| ProcessError::Cgroups { pid, problem })
+        found.map_err(|problem| ProcessError::Unreadable { pid, problem })
     }
 
-    fn read_cgroups(&self) -> io::Result<String> {
+    fn read(&self, name: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
-        File::open(format!("/proc/{}/cgroup", self.pid))?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+        File::open(format!("/proc/{}/{name}", self.pid))?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
         if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MOST_BYTES {
-            return Err(io::Error::other(format!("/proc/{}/cgroup is larger than {MOST_BYTES} bytes", self.pid)));
+            return Err(io::Error::other(format!("/proc/{}/{name} is larger than {MOST_BYTES} bytes", self.pid)));
         }
         // A name in a path is any bytes. One that is not UTF-8 is nobody's ID.
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+fn malformed(name: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{name} does not have the form that the kernel gives it"))
+}
+
+fn groups(status: &str) -> Option<Vec<u32>> {
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"))?;
+    groups.split_ascii_whitespace().map(|group| group.parse().ok()).collect()
+}
+
+/// When a process started, in clock ticks since the boot. Its name, in parentheses, may have spaces and parentheses of its own.
+fn start_time(stat: &str) -> Option<u64> {
+    let after_name = stat.rsplit_once(')')?.1;
+    // The PID and the name are before.
+    after_name.split_ascii_whitespace().nth(START_TIME_FIELD - 3)?.parse().ok()
+}
+
+/// The time now, as `/proc/PID/stat` has it: in clock ticks since the boot, rounded down.
+pub(crate) fn ticks_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let ticks = rustix::param::clock_ticks_per_second();
+    let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds * ticks + nanoseconds * ticks / 1_000_000_000
 }
 
 #[cfg(test)]
