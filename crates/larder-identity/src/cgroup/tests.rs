@@ -108,6 +108,55 @@ fn a_node_that_is_a_container_itself_has_its_own_id_above() {
     assert_eq!(of(&text).resolve(|id| (id == ID).then_some(())), Membership::Container(()));
 }
 
+/// What a caller with those cgroups finds who knows `OTHER` alone.
+fn seen_from(own: &str, text: &str) -> Membership<String> {
+    of(text).resolve_within(&of(own), |id| (id == OTHER).then(|| id.to_owned()))
+}
+
+#[test]
+fn a_process_of_the_callers_own_container_is_the_hosts() {
+    let other = || Membership::Container(OTHER.to_owned());
+    for (own, text, expected) in [
+        // Version 2, version 1, and both.
+        (format!("0::/docker/{ID}\n"), format!("0::/docker/{ID}\n"), Membership::Host),
+        (format!("0::/docker/{ID}/larder\n"), format!("0::/docker/{ID}/a/shell\n"), Membership::Host),
+        (format!("2:pids:/docker/{ID}\n1:cpu:/\n"), format!("2:pids:/docker/{ID}/x\n1:cpu:/\n"), Membership::Host),
+        (format!("2:pids:/docker/{ID}\n0::/\n"), format!("2:pids:/docker/{ID}\n0::/kubepods/x\n"), unknown("kubepods")),
+        // A pod with larder in it: the pod's other containers are not the host's.
+        (format!("0::/kubepods/pod{UID}/{ID}\n"), format!("0::/kubepods/pod{UID}/{ID}/a\n"), Membership::Host),
+        (format!("0::/kubepods/pod{UID}/{ID}\n"), format!("0::/kubepods/pod{UID}/{OTHER}\n"), other()),
+        (format!("0::/kubepods/pod{UID}/{ID}\n"), format!("0::/kubepods/pod{UID}\n"), unknown(UID)),
+        // A node that is a container, with pods below.
+        (format!("0::/docker/{ID}/larder\n"), format!("0::/docker/{ID}/kubepods/pod{UID}/{OTHER}\n"), other()),
+        (format!("0::/docker/{ID}/larder\n"), format!("0::/docker/{ID}/kubepods/pod{UID}\n"), unknown(UID)),
+        // A cgroup namespace of the caller's own.
+        ("0::/\n".to_owned(), "0::/\n".to_owned(), Membership::Host),
+        ("0::/\n".to_owned(), "0::/shell\n".to_owned(), Membership::Host),
+        ("0::/\n".to_owned(), format!("0::/../{OTHER}\n"), other()),
+        ("0::/\n".to_owned(), format!("0::/../../pod{UID}/{OTHER}/a\n"), other()),
+        ("0::/\n".to_owned(), format!("0::/../{ID}\n"), unknown(ID)),
+        ("0::/\n".to_owned(), format!("0::/../../pod{UID}/x\n"), unknown(UID)),
+        ("0::/\n".to_owned(), "0::/../../../system.slice/sshd.service\n".to_owned(), Membership::Host),
+        // The caller is the host.
+        ("0::/system.slice/larder.service\n".to_owned(), format!("0::/docker/{ID}\n"), unknown(ID)),
+        // Not told which one is the caller's.
+        (format!("2:a:/{ID}\n1:b:/{OTHER}\n"), format!("0::/{ID}\n"), unknown(ID)),
+    ] {
+        assert_eq!(seen_from(&own, &text), expected, "{text} from {own}");
+    }
+}
+
+#[test]
+fn no_name_below_the_callers_own_container_counts_if_the_runtime_has_the_container() {
+    let own = of(&format!("0::/kubepods/pod{UID}/{ID}\n"));
+    let forged = of(&format!("0::/kubepods/pod{UID}/{ID}/kubepods/{OTHER}\n"));
+    assert_eq!(forged.resolve_within(&own, |id| Some(id.to_owned())), Membership::Host);
+}
+
+fn unknown(claim: &str) -> Membership<String> {
+    Membership::Unknown(claim.to_owned())
+}
+
 #[test]
 fn a_text_of_another_form_is_refused_with_its_line() {
     for (text, line) in [("x", 1), ("0::/a\n\n0::/b", 2), ("0:/a", 1), ("a::/x", 1), ("0::x", 1), (":x:/a", 1)] {
@@ -125,6 +174,28 @@ proptest! {
         let text = format!("0::/kubepods/pod{UID}/{ID}/{below}");
         prop_assert_eq!(known(&text), Membership::Container(ID.to_owned()));
         prop_assert!(!matches!(not_known(&text), Membership::Host));
+    }
+
+    /// Nor does it become another container's or the host's, for a caller in whatever cgroup that is not the container's.
+    #[test]
+    fn a_forged_cgroup_is_never_another_containers_nor_the_hosts(
+        own in prop_oneof![Just("0::/\n".to_owned()), Just(format!("0::/docker/{OTHER}/a\n")), Just("0::/a.slice\n".to_owned())],
+        above in prop_oneof![Just(String::new()), Just("/../..".to_owned()), Just("/kubepods.slice".to_owned()), Just("/k8s.io".to_owned())],
+        name in prop_oneof![Just(ID.to_owned()), Just(format!("crio-{ID}.scope")), Just(format!("cri-containerd-{ID}.scope"))],
+        below in proptest::collection::vec(
+            prop_oneof![
+                "[a-z.:_-]{1,12}", Just(OTHER.to_owned()), Just(format!("crio-{OTHER}.scope")), Just("..".to_owned()),
+                Just(format!("pod{UID}")), Just("system.slice".to_owned()), Just(format!("crio-conmon-{OTHER}.scope")),
+            ],
+            0..6,
+        ),
+        versions in 1_usize..4,
+    ) {
+        let path = format!("{above}/{name}/{}", below.join("/"));
+        let text: String = (0..versions).map(|version| format!("{version}:c{version}:{path}\n")).collect();
+        let found = of(&text).resolve_within(&of(&own), |id| [ID, OTHER].contains(&id).then(|| id.to_owned()));
+        prop_assert_eq!(found, Membership::Container(ID.to_owned()));
+        prop_assert_eq!(of(&text).resolve_within(&of(&own), |_| None::<()>), Membership::Unknown(ID.to_owned()));
     }
 
     #[test]
