@@ -16,12 +16,13 @@ use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::{ChangeDetection, Strategy};
 use crate::tasks::Tasks;
-use crate::whois::{Whois, WhoisError, WhoisPod, WhoisTarget};
+use crate::whois::{Whois, WhoisError, WhoisPod, WhoisTarget, is_of_host};
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
+use larder_identity::{Process, ProcessError};
 use larder_kube::NodeCheck;
 use larder_manifests::{Broken, BrokenPods};
 use larder_objects::{FreshState, Freshness, ObjectKey, Outcome, PodIdentity, Source, StaleReason, StoreTtl};
-use larder_pleg::{EventReceiver, PodLifecycleEvent};
+use larder_pleg::{ContainerStatus, EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_resource::journal::Journal;
 use larder_resource::source::SourceObject;
@@ -704,7 +705,55 @@ impl<M: MachineClocks> Node<M> {
     /// A dropped wait leaves nothing behind.
     pub async fn whois(&self, target: &WhoisTarget, deadline: Duration) -> Result<Whois, WhoisError> {
         let runtime = self.runtime()?;
-        let found = match runtime.whois(target, deadline).await {
+        self.complete_whois(runtime, runtime.whois(target, deadline).await)
+    }
+
+    /// As [`whois`](Self::whois), for a process that the caller holds, such as a socket's [peer](larder_identity::Peer). A process of
+    /// the host is answered without the container runtime. A process of larder's own container counts as the host's.
+    ///
+    /// # Errors
+    ///
+    /// As [`whois`](Self::whois). [`ProcessError::Ended`](crate::ProcessError::Ended) for a process that ended before its container was
+    /// found.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait leaves nothing behind.
+    ///
+    /// ```
+    /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint, Whois};
+    /// # use tokio_util::sync::CancellationToken;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let manifests = tempfile::tempdir().unwrap();
+    /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
+    /// # config.runtime = RuntimeEndpoint::None;
+    /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
+    /// use larder_identity::Process;
+    /// use std::time::Duration;
+    ///
+    /// let own = Process::open(std::process::id()).unwrap();
+    /// assert!(matches!(node.whois_process(&own, Duration::ZERO).await, Ok(Whois::Host)));
+    /// # node.stop().await;
+    /// # });
+    /// ```
+    pub async fn whois_process(&self, process: &Process, deadline: Duration) -> Result<Whois, WhoisError> {
+        if is_of_host(process)? {
+            return Ok(Whois::Host);
+        }
+        let runtime = self.runtime()?;
+        let found = runtime.whois_process(process, deadline).await;
+        if !process.is_alive() {
+            return Err(ProcessError::Ended { pid: process.pid() }.into());
+        }
+        self.complete_whois(runtime, found)
+    }
+
+    fn complete_whois(
+        &self,
+        runtime: &RuntimeSide<M>,
+        found: Result<Option<WhoisPod>, WhoisError>,
+    ) -> Result<Whois, WhoisError> {
+        let found = match found {
             // While the runtime does not answer, what it is not known to have may be there.
             Err(WhoisError::NotFound { what, .. }) if !runtime.has_relisted() || runtime.failure().is_some() => {
                 Err(not_relisted(runtime, what))?
@@ -715,6 +764,87 @@ impl<M: MachineClocks> Node<M> {
             let pod = self.pod_of_runtime_uid(&found.read.uid.to_string());
             Whois::Pod(Box::new(WhoisPod { pod, ..found }))
         }))
+    }
+
+    /// The container of this ID in the pod that the container runtime knows by this UID. `None` if the container has ended, or the
+    /// runtime does not have the container. While the runtime does not answer, the last status counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`pod_status`](Self::pod_status).
+    ///
+    /// ```
+    /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
+    /// # use tokio_util::sync::CancellationToken;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let manifests = tempfile::tempdir().unwrap();
+    /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
+    /// # config.runtime = RuntimeEndpoint::None;
+    /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
+    /// let error = node.live_container(&"7d2f3b8c".into(), "4c9184f37cff").unwrap_err();
+    /// assert!(error.to_string().contains("without a container runtime"), "{error}");
+    /// # node.stop().await;
+    /// # });
+    /// ```
+    pub fn live_container(&self, uid: &PodUid, id: &str) -> Result<Option<ContainerStatus>, ReadError> {
+        let runtime = self.runtime()?;
+        let container = runtime.live_container(uid, id);
+        if container.is_none() && !runtime.has_relisted() {
+            return Err(not_relisted(runtime, format!("container \"{id}\" of pod \"{uid}\"")));
+        }
+        Ok(container)
+    }
+
+    /// Waits until the container of this ID has ended: the container runtime says so, or no longer has the container, or the source of
+    /// the pods no longer has the pod. `uid` is the one that the runtime knows the pod by.
+    ///
+    /// A container does not end because the runtime or the API server does not answer. Every write of the pod's status and every
+    /// change of a pod has it look again. It keeps no queue of its own. Once larder ends, it never returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped wait leaves nothing behind.
+    ///
+    /// ```
+    /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
+    /// # use tokio_util::sync::CancellationToken;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let manifests = tempfile::tempdir().unwrap();
+    /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
+    /// # config.runtime = RuntimeEndpoint::None;
+    /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
+    /// // The folder has no pod.
+    /// node.container_ended(&"7d2f3b8c".into(), "4c9184f37cff").await;
+    /// # node.stop().await;
+    /// # });
+    /// ```
+    pub async fn container_ended(&self, uid: &PodUid, id: &str) {
+        let by_runtime = async {
+            match &self.runtime {
+                Some(runtime) => runtime.container_ended(uid, id).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = by_runtime => {}
+            () = self.pod_left(uid) => {}
+        }
+    }
+
+    /// Waits until the source of the pods does not have the pod that the container runtime knows by this UID.
+    async fn pod_left(&self, uid: &PodUid) {
+        let uid = uid.to_string();
+        // Before the source has synced, a missing pod may exist.
+        if self.pods.synced().await {
+            let mut changes = self.pods.changes();
+            while changes.next().await.is_some() {
+                if self.pod_of_runtime_uid(&uid).is_none() {
+                    return;
+                }
+            }
+        }
+        // The source has ended, and says nothing more.
+        std::future::pending().await
     }
 
     /// The UID by which the container runtime knows the pod of this namespace and name. It comes from the source of the pods.

@@ -18,8 +18,8 @@ use larder_clock::{Clock as _, MachineClocks, MonotonicClock, Timestamp};
 use larder_cri::{CriOptions, CriRuntime, Endpoint};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use larder_pleg::{
-    ContainerState, EventReceiver, Pleg, PlegObserver, PlegOptions, PlegStats, PodLifecycleEvent, PodStatus,
-    RuntimeError,
+    ContainerState, ContainerStatus, EventReceiver, Pleg, PlegObserver, PlegOptions, PlegStats, PodLifecycleEvent,
+    PodStatus, RuntimeError,
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
@@ -291,6 +291,37 @@ impl<M: MachineClocks> RuntimeSide<M> {
                 let why = last_known.why.clone().unwrap_or_else(|| "nothing has changed".to_owned());
                 Err(WaitError::DeadlineExceeded { why, last_known })
             }
+        }
+    }
+
+    /// The container of this ID in the pod, unless it has ended or the runtime does not have it.
+    pub(crate) fn live_container(&self, uid: &PodUid, id: &str) -> Option<ContainerStatus> {
+        let entry = self.reader.get(uid);
+        let container = entry.status()?.containers.iter().find(|container| container.id.id == id)?;
+        (container.state != ContainerState::Exited).then(|| container.clone())
+    }
+
+    /// Waits until the runtime says that the container of this ID has ended, or no longer has the container. While the runtime does not
+    /// answer, the last status counts. Never returns once larder is ending.
+    pub(crate) async fn container_ended(&self, uid: &PodUid, id: &str) {
+        // Before the first look, so that no write is missed.
+        let mut writes = self.pleg.watch_writes();
+        while self.may_live(uid, id) {
+            if !writes.written(uid).await {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    fn may_live(&self, uid: &PodUid, id: &str) -> bool {
+        let entry = self.reader.get(uid);
+        match entry.status() {
+            Some(status) => status
+                .containers
+                .iter()
+                .any(|container| container.id.id == id && container.state != ContainerState::Exited),
+            // A pod whose inspection failed is there, and before the first list any pod may be.
+            None => !entry.is_empty() || !self.has_relisted(),
         }
     }
 

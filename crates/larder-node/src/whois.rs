@@ -116,6 +116,11 @@ pub enum WhoisError {
 enum Search {
     ById(String),
     ByCgroups(Cgroups),
+    /// A process with these cgroups, for a larder with those: a process of larder's own container is the host's.
+    ByCgroupsFrom {
+        process: Cgroups,
+        own: Cgroups,
+    },
 }
 
 /// A container or sandbox in the runtime: its pod's UID there, and its ID.
@@ -131,7 +136,7 @@ type Look<'a> = Result<Option<Found<'a>>, String>;
 impl WhoisTarget {
     fn what(&self) -> String {
         match self {
-            Self::Pid(pid) => format!("the process with the PID {pid}"),
+            Self::Pid(pid) => what_process(*pid),
             Self::Container(id) => format!("container \"{id}\""),
             Self::Cgroup(path) => format!("cgroup \"{path}\""),
         }
@@ -153,27 +158,54 @@ impl WhoisTarget {
 }
 
 impl Search {
-    fn look<'a>(&self, statuses: &'a [Arc<PodStatus>], target: &WhoisTarget) -> Result<Look<'a>, WhoisError> {
-        match self {
+    fn of_process(process: &Process) -> Result<Self, WhoisError> {
+        let own = Process::open(std::process::id())?.cgroups()?;
+        Ok(Self::ByCgroupsFrom { process: process.cgroups()?, own })
+    }
+
+    /// `what` is what was asked for, in an error.
+    fn look<'a>(&self, statuses: &'a [Arc<PodStatus>], what: &str) -> Result<Look<'a>, WhoisError> {
+        let known = || found(statuses).map(|found| (found.id, found)).collect::<HashMap<_, _>>();
+        let membership = match self {
             Self::ById(id) => {
                 let mut all = found(statuses).filter(|found| found.id.starts_with(id));
                 match (all.next(), all.next()) {
-                    (None, _) => Ok(Err(id.clone())),
-                    (Some(one), None) => Ok(Ok(Some(one))),
+                    (None, _) => Membership::Unknown(id.clone()),
+                    (Some(one), None) => Membership::Container(one),
                     // IDs have one length, so that none begins with another.
-                    (Some(_), Some(_)) => Err(WhoisError::SeveralContainers { id: id.clone() }),
+                    (Some(_), Some(_)) => return Err(WhoisError::SeveralContainers { id: id.clone() }),
                 }
             }
             Self::ByCgroups(cgroups) => {
-                let known: HashMap<_, _> = found(statuses).map(|found| (found.id, found)).collect();
-                match cgroups.resolve(|id| known.get(id).copied()) {
-                    Membership::Host => Ok(Ok(None)),
-                    Membership::Container(found) => Ok(Ok(Some(found))),
-                    Membership::Unknown(id) => Ok(Err(id)),
-                    Membership::Contradictory => Err(WhoisError::Contradictory { what: target.what() }),
-                }
+                let known = known();
+                cgroups.resolve(|id| known.get(id).copied())
             }
+            Self::ByCgroupsFrom { process, own } => {
+                let known = known();
+                process.resolve_within(own, |id| known.get(id).copied())
+            }
+        };
+        match membership {
+            Membership::Host => Ok(Ok(None)),
+            Membership::Container(found) => Ok(Ok(Some(found))),
+            Membership::Unknown(id) => Ok(Err(id)),
+            Membership::Contradictory => Err(WhoisError::Contradictory { what: what.to_owned() }),
         }
+    }
+}
+
+fn what_process(pid: u32) -> String {
+    format!("the process with the PID {pid}")
+}
+
+/// Whether the process is in no container's and in no pod's cgroup, whatever the runtime knows. A process of larder's own container is the
+/// host's.
+pub(crate) fn is_of_host(process: &Process) -> Result<bool, WhoisError> {
+    let is_host = |search: &Search| Ok(matches!(search.look(&[], "")?, Ok(None)));
+    match is_host(&Search::of_process(process)?) {
+        // The runtime may tell more.
+        Err(WhoisError::Contradictory { .. }) => Ok(false),
+        answer => answer,
     }
 }
 
@@ -189,11 +221,24 @@ fn found(statuses: &[Arc<PodStatus>]) -> impl Iterator<Item = Found<'_>> {
 impl<M: MachineClocks> RuntimeSide<M> {
     /// Whose it is; waits for a container that the runtime has not told of yet, for at most `deadline`.
     pub(crate) async fn whois(&self, target: &WhoisTarget, deadline: Duration) -> Result<Option<WhoisPod>, WhoisError> {
-        let search = target.search()?;
+        self.search(&target.search()?, &target.what(), deadline).await
+    }
+
+    /// As [`whois`](Self::whois), for a process that is known not to be the host's.
+    pub(crate) async fn whois_process(
+        &self,
+        process: &Process,
+        deadline: Duration,
+    ) -> Result<Option<WhoisPod>, WhoisError> {
+        let search = Search::of_process(process)?;
+        self.search(&search, &what_process(process.pid()), deadline).await
+    }
+
+    async fn search(&self, search: &Search, what: &str, deadline: Duration) -> Result<Option<WhoisPod>, WhoisError> {
         let mut unknown = String::new();
         let look = |runtime: &Self| {
             let statuses = runtime.statuses();
-            match search.look(&statuses, target) {
+            match search.look(&statuses, what) {
                 Ok(Ok(found)) => Some(Ok(found.map(|found| runtime.whois_pod(found)))),
                 Ok(Err(id)) => {
                     unknown = id;
@@ -203,7 +248,7 @@ impl<M: MachineClocks> RuntimeSide<M> {
             }
         };
         let answer = self.find_in_time(look, deadline).await;
-        answer.unwrap_or_else(|| Err(WhoisError::NotFound { what: target.what(), id: unknown }))
+        answer.unwrap_or_else(|| Err(WhoisError::NotFound { what: what.to_owned(), id: unknown }))
     }
 
     fn whois_pod(&self, found: Found<'_>) -> WhoisPod {

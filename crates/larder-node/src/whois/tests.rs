@@ -22,7 +22,7 @@ fn statuses() -> Vec<Arc<PodStatus>> {
 fn look(target: &WhoisTarget) -> Result<Result<Option<String>, String>, String> {
     let statuses = statuses();
     let search = target.search().map_err(|error| error.to_string())?;
-    let found = search.look(&statuses, target).map_err(|error| error.to_string())?;
+    let found = search.look(&statuses, &target.what()).map_err(|error| error.to_string())?;
     Ok(found.map(|found| found.map(|found| format!("{}: {}", found.status.name, found.id))))
 }
 
@@ -52,6 +52,6 @@ fn a_cgroup_is_the_hosts_a_containers_or_not_known() {
 fn a_process_in_the_cgroups_of_two_containers_is_told_as_none_of_them() {
     let text = format!("2:cpu:/k8s.io/{}\n1:pids:/k8s.io/{}\n", id("abcdef012"), id("abcdef013"));
     let (statuses, target) = (statuses(), WhoisTarget::Pid(7));
-    let error = Search::ByCgroups(text.parse().unwrap()).look(&statuses, &target).err().unwrap();
+    let error = Search::ByCgroups(text.parse().unwrap()).look(&statuses, &target.what()).err().unwrap();
     assert_eq!(error.to_string(), "the process with the PID 7 is in the cgroups of several containers");
 }
