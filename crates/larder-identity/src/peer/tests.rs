@@ -3,6 +3,7 @@
 //! A test that needs another process runs itself again, in a process that has [`CONNECT_TO`] in its environment and only connects.
 
 use super::*;
+use crate::cgroup::Membership;
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,6 +15,8 @@ use tempfile::TempDir;
 const CONNECT_TO: &str = "LARDER_TEST_CONNECT_TO";
 /// Set in a PID namespace of the test's own.
 const OWN_PIDS: &str = "LARDER_TEST_OWN_PIDS";
+/// The processes that this one is to look at.
+const OTHER_PIDS: &str = "LARDER_TEST_OTHER_PIDS";
 
 /// Connects, as another process's test says, and stays until its standard input ends. True in such a process.
 fn only_connects() -> bool {
@@ -133,6 +136,54 @@ fn a_peer_of_a_pid_namespace_above_cannot_be_seen() {
         .stdin(Stdio::from(std::os::fd::OwnedFd::from(ours)))
         .status()
         .unwrap();
+    assert!(status.success());
+}
+
+/// In a cgroup namespace, larder reads `/` for its own container, and `/..` for what is above.
+#[test]
+fn a_cgroup_namespace_shows_the_own_container_as_the_hosts_and_another_as_a_container() {
+    let (ours, others) = ("0".repeat(64), "1".repeat(64));
+    if let Ok(pids) = env::var(OTHER_PIDS) {
+        let own = Process::open(std::process::id()).unwrap().cgroups().unwrap();
+        let [sibling, same] = [0, 1].map(|at| {
+            let pid = pids.split(' ').nth(at).unwrap().parse().unwrap();
+            Process::open(pid).unwrap().cgroups().unwrap().resolve_within(&own, |_| None::<()>)
+        });
+        assert_eq!(own.resolve(|_| None::<()>), Membership::Host);
+        assert_eq!(same, Membership::Host);
+        assert_eq!(sibling, Membership::Unknown(others));
+        return;
+    }
+    let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/pids"].map(Path::new);
+    let roots: Vec<_> = roots.into_iter().filter(|root| root.join("cgroup.procs").exists()).collect();
+    assert!(!roots.is_empty(), "no hierarchy of cgroups is mounted below /sys/fs/cgroup");
+    let folder = |root: &Path| root.join(format!("larder-identity-test-{}", std::process::id()));
+    let in_container = |id: &str| {
+        let mut program = Command::new("cat");
+        let child = program.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        for root in &roots {
+            let container = folder(root).join(id);
+            std::fs::create_dir_all(&container).unwrap();
+            std::fs::write(container.join("cgroup.procs"), child.id().to_string()).unwrap();
+        }
+        child
+    };
+    let mut children = [in_container(&others), in_container(&ours)];
+    let procs: Vec<_> = roots.iter().map(|root| folder(root).join(&ours).join("cgroup.procs")).collect();
+    let enter: String = procs.iter().map(|procs| format!("echo $$ > {} && ", procs.display())).collect();
+    let mut program = Command::new("sh");
+    program.args(["-c", &format!("{enter}exec unshare --cgroup \"$@\""), "sh"]);
+    let pids = children.each_ref().map(|child| child.id().to_string()).join(" ");
+    let status = this_test(&mut program).env(OTHER_PIDS, pids).status().unwrap();
+    for child in &mut children {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+    for root in &roots {
+        for folder in [folder(root).join(&ours), folder(root).join(&others), folder(root)] {
+            std::fs::remove_dir(folder).unwrap();
+        }
+    }
     assert!(status.success());
 }
 
