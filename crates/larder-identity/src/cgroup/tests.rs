@@ -192,7 +192,8 @@ proptest! {
         versions in 1_usize..4,
     ) {
         let path = format!("{above}/{name}/{}", below.join("/"));
-        let text: String = (0..versions).map(|version| format!("{version}:c{version}:{path}\n")).collect();
+        let text: Vec<_> = (0..versions).map(|version| format!("{version}:c{version}:{path}\n")).collect();
+        let text = text.concat();
         let found = of(&text).resolve_within(&of(&own), |id| [ID, OTHER].contains(&id).then(|| id.to_owned()));
         prop_assert_eq!(found, Membership::Container(ID.to_owned()));
         prop_assert_eq!(of(&text).resolve_within(&of(&own), |_| None::<()>), Membership::Unknown(ID.to_owned()));

@@ -59,7 +59,7 @@ impl Connected {
 
 const BOTH: [PidSource; 2] = [PidSource::Socket, PidSource::Pid];
 
-fn is_ended(peer: Result<Peer, PeerError>) -> bool {
+fn is_ended(peer: &Result<Peer, PeerError>) -> bool {
     matches!(peer, Err(PeerError::Process(ProcessError::Ended { .. })))
 }
 
@@ -86,7 +86,7 @@ fn a_peer_is_held_while_it_lives_and_refused_when_it_has_ended() {
         assert!(matches!(process.cgroups(), Err(ProcessError::Ended { .. })));
         assert!(matches!(process.groups(), Err(ProcessError::Ended { .. })));
         assert!(matches!(process.is_in_host_user_namespace(), Err(ProcessError::Ended { .. })));
-        assert!(is_ended(Peer::of(&connected.stream, source)), "{source:?}");
+        assert!(is_ended(&Peer::of(&connected.stream, source)), "{source:?}");
     }
 }
 
@@ -170,9 +170,9 @@ fn a_cgroup_namespace_shows_the_own_container_as_the_hosts_and_another_as_a_cont
     };
     let mut children = [in_container(&others), in_container(&ours)];
     let procs: Vec<_> = roots.iter().map(|root| folder(root).join(&ours).join("cgroup.procs")).collect();
-    let enter: String = procs.iter().map(|procs| format!("echo $$ > {} && ", procs.display())).collect();
+    let enter: Vec<_> = procs.iter().map(|procs| format!("echo $$ > {} && ", procs.display())).collect();
     let mut program = Command::new("sh");
-    program.args(["-c", &format!("{enter}exec unshare --cgroup \"$@\""), "sh"]);
+    program.args(["-c", &format!("{}exec unshare --cgroup \"$@\"", enter.concat()), "sh"]);
     let pids = children.each_ref().map(|child| child.id().to_string()).join(" ");
     let status = this_test(&mut program).env(OTHER_PIDS, pids).status().unwrap();
     for child in &mut children {
@@ -212,7 +212,7 @@ fn another_process_with_a_peers_pid_is_not_taken_for_the_peer() {
         assert!(matches!(peer.process().cgroups(), Err(ProcessError::Ended { .. })));
         assert!(matches!(peer.process().groups(), Err(ProcessError::Ended { .. })));
     }
-    assert!(is_ended(Peer::of(&connected.stream, PidSource::Socket)));
+    assert!(is_ended(&Peer::of(&connected.stream, PidSource::Socket)));
     // The PID was reused between the call and its opening.
     assert!(matches!(Process::open_started_by(pid, called_at), Err(ProcessError::Ended { .. })));
     assert!(Process::open(pid).unwrap().is_alive());
