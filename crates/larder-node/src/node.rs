@@ -844,7 +844,7 @@ impl<M: MachineClocks> Node<M> {
             }
         }
         // The source has ended, and says nothing more.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// The UID by which the container runtime knows the pod of this namespace and name. It comes from the source of the pods.

@@ -114,10 +114,10 @@ pub enum WhoisError {
 
 /// Where to look for it.
 enum Search {
-    ById(String),
-    ByCgroups(Cgroups),
+    Id(String),
+    Cgroups(Cgroups),
     /// A process with these cgroups, for a larder with those: a process of larder's own container is the host's.
-    ByCgroupsFrom {
+    Process {
         process: Cgroups,
         own: Cgroups,
     },
@@ -144,14 +144,14 @@ impl WhoisTarget {
 
     fn search(&self) -> Result<Search, WhoisError> {
         Ok(match self {
-            Self::Pid(pid) => Search::ByCgroups(Process::open(*pid)?.cgroups()?),
-            Self::Cgroup(path) => Search::ByCgroups(Cgroups::of_path(path)),
+            Self::Pid(pid) => Search::Cgroups(Process::open(*pid)?.cgroups()?),
+            Self::Cgroup(path) => Search::Cgroups(Cgroups::of_path(path)),
             Self::Container(id) => {
                 let id = id.split_once("://").map_or(id.as_str(), |(_runtime, id)| id).to_owned();
                 if id.chars().count() < FEWEST_DIGITS {
                     return Err(WhoisError::TooShort { id });
                 }
-                Search::ById(id)
+                Search::Id(id)
             }
         })
     }
@@ -160,14 +160,14 @@ impl WhoisTarget {
 impl Search {
     fn of_process(process: &Process) -> Result<Self, WhoisError> {
         let own = Process::open(std::process::id())?.cgroups()?;
-        Ok(Self::ByCgroupsFrom { process: process.cgroups()?, own })
+        Ok(Self::Process { process: process.cgroups()?, own })
     }
 
     /// `what` is what was asked for, in an error.
     fn look<'a>(&self, statuses: &'a [Arc<PodStatus>], what: &str) -> Result<Look<'a>, WhoisError> {
         let known = || found(statuses).map(|found| (found.id, found)).collect::<HashMap<_, _>>();
         let membership = match self {
-            Self::ById(id) => {
+            Self::Id(id) => {
                 let mut all = found(statuses).filter(|found| found.id.starts_with(id));
                 match (all.next(), all.next()) {
                     (None, _) => Membership::Unknown(id.clone()),
@@ -176,11 +176,11 @@ impl Search {
                     (Some(_), Some(_)) => return Err(WhoisError::SeveralContainers { id: id.clone() }),
                 }
             }
-            Self::ByCgroups(cgroups) => {
+            Self::Cgroups(cgroups) => {
                 let known = known();
                 cgroups.resolve(|id| known.get(id).copied())
             }
-            Self::ByCgroupsFrom { process, own } => {
+            Self::Process { process, own } => {
                 let known = known();
                 process.resolve_within(own, |id| known.get(id).copied())
             }

@@ -52,6 +52,6 @@ fn a_cgroup_is_the_hosts_a_containers_or_not_known() {
 fn a_process_in_the_cgroups_of_two_containers_is_told_as_none_of_them() {
     let text = format!("2:cpu:/k8s.io/{}\n1:pids:/k8s.io/{}\n", id("abcdef012"), id("abcdef013"));
     let (statuses, target) = (statuses(), WhoisTarget::Pid(7));
-    let error = Search::ByCgroups(text.parse().unwrap()).look(&statuses, &target.what()).err().unwrap();
+    let error = Search::Cgroups(text.parse().unwrap()).look(&statuses, &target.what()).err().unwrap();
     assert_eq!(error.to_string(), "the process with the PID 7 is in the cgroups of several containers");
 }
