@@ -51,6 +51,12 @@ impl Admission {
         if is_full { Admitted::InPlaceOfAnother(activity) } else { Admitted::Free(activity) }
     }
 
+    /// Whether no connection is open.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.open.retain(|activity| Arc::strong_count(activity) > 1);
+        self.open.is_empty()
+    }
+
     /// Since when larder has waited longest for a client, and for [`evict`](Self::evict) the place of its connection.
     pub(crate) fn longest_waiting(&mut self) -> Option<(Instant, usize)> {
         self.open.retain(|activity| Arc::strong_count(activity) > 1);

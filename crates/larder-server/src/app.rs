@@ -1,5 +1,6 @@
 //! The routes: which handler answers which path, and who may ask.
 
+use crate::access::{Access, Guarded};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::listen::Listen;
@@ -14,6 +15,7 @@ use axum::routing::get;
 use http::{Method, request};
 use larder_clock::Jitter;
 use larder_node::Node;
+use larder_policy::Policy;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -22,7 +24,8 @@ use tokio_util::sync::CancellationToken;
 /// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct App {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Guarded,
+    pub(crate) policy: Policy,
     pub(crate) registry: Registry,
     pub(crate) metrics: ServerMetrics,
     /// Spreads the ends of watches.
@@ -43,7 +46,8 @@ impl App {
         if let Some(listen) = &listen {
             listen.register_metrics(&mut registry);
         }
-        Arc::new(Self { node, registry, metrics, jitter: Jitter::default(), listen, ending })
+        let (node, policy) = (Guarded::new(node), Policy::default());
+        Arc::new(Self { node, policy, registry, metrics, jitter: Jitter::default(), listen, ending })
     }
 }
 
@@ -64,7 +68,7 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .route("/metrics", get(health::metrics))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
-        .layer(middleware::from_fn(authorize))
+        .layer(middleware::from_fn_with_state(Arc::clone(app), authorize))
         .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
 }
@@ -74,7 +78,7 @@ pub(crate) fn open(app: &Arc<App>) -> Router {
     Router::new()
         .route("/livez", get(health::livez_without_reasons))
         .route("/readyz", get(health::readyz_without_reasons))
-        .route("/metrics", get(health::metrics))
+        .route("/metrics", get(health::metrics_for_all))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
         .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
@@ -103,10 +107,15 @@ async fn method_not_allowed(request: Request) -> ApiError {
     ApiError::only_reads(request.method())
 }
 
-/// Refuses whoever [may not read](Caller::may_read).
-async fn authorize(request: Request, next: Next) -> Response {
-    let caller = caller_of(&request);
-    if caller.may_read() { next.run(request).await } else { caller.refusal().into_response() }
+/// Refuses who may see nothing, and notes what anybody else may see, for the [readers](crate::access::Reader) of the handlers.
+async fn authorize(State(app): Shared, mut request: Request, next: Next) -> Response {
+    match Access::of(&app, caller_of(&request)) {
+        Ok(access) => {
+            request.extensions_mut().insert(access);
+            next.run(request).await
+        }
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 async fn authorize_nobody(request: Request) -> ApiError {
@@ -120,9 +129,9 @@ fn caller_of(request: &Request) -> Caller {
 /// Counts each request, and measures its duration, by its route.
 async fn observe(State(app): Shared, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let began = app.node.now();
+    let began = app.node.clock().now();
     let response = next.run(request).await;
-    let took = app.node.now().saturating_duration_since(began);
+    let took = app.node.clock().now().saturating_duration_since(began);
     app.metrics.request(route.as_deref().unwrap_or("other"), response.status(), took);
     response
 }

@@ -1,23 +1,36 @@
 //! Who asks, and whether it may read.
 
+use crate::access::PodAccess;
 use crate::error::ApiError;
+use larder_node::{Node, ReadError};
+use larder_pod_status::PodUid;
+use larder_policy::Policy;
+use larder_resource::Pod;
 use larder_tls::{Client, Subject};
+use parking_lot::Mutex;
 use std::fmt;
-use std::io;
 use std::sync::Arc;
-use tokio::net::UnixStream;
 
 /// Who asks: one variant for each kind of proof. Every field may be logged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// A process that connected to the socket. The kernel named its user at that time.
-    Process {
+    /// A process of the host that connected to the socket. The kernel named it at that time.
+    Host {
         /// Its user.
         uid: u32,
-        /// Whether it may read: root may, and the daemon's own user in the daemon's own PID namespace.
-        ///
-        /// A user means little across containers: many images run as 65532, for one.
-        may_read: bool,
+        /// Its groups.
+        gids: Arc<[u32]>,
+        /// Whether it sees everything: root does, and the daemon's own user.
+        is_admin: bool,
+    },
+    /// A process of a container that connected to the socket.
+    Container(Arc<Container>),
+    /// A process that connected to the socket, and that is not known to be of the host or of a container.
+    Unresolved {
+        /// Its user.
+        uid: u32,
+        /// Why it is not known.
+        why: Arc<str>,
     },
     /// A client with a certificate of an authority that larder trusts.
     Certificate {
@@ -35,17 +48,26 @@ pub(crate) enum Caller {
     Anonymous,
 }
 
-impl Caller {
-    /// # Errors
-    ///
-    /// If the kernel does not name the user.
-    pub(crate) fn of(stream: &UnixStream) -> io::Result<Self> {
-        let peer = stream.peer_cred()?;
-        let own = rustix::process::geteuid().as_raw();
-        let is_near = || peer.pid().is_some_and(is_in_own_pid_namespace);
-        Ok(Self::Process { uid: peer.uid(), may_read: is_allowed(peer.uid(), own, is_near) })
-    }
+/// A container of a pod of this node.
+#[derive(Debug)]
+pub(crate) struct Container {
+    /// The namespace of its pod.
+    pub(crate) namespace: String,
+    /// The name of its pod.
+    pub(crate) pod: String,
+    /// The UID by which the container runtime knows its pod.
+    pub(crate) uid: PodUid,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its ID in the runtime.
+    pub(crate) id: String,
+    /// The user of the process that asks, in the daemon's user namespace. It decides nothing.
+    pub(crate) user: u32,
+    /// What it may see, and the state of its pod that says so.
+    access: Mutex<Option<(Arc<Pod>, Arc<PodAccess>)>>,
+}
 
+impl Caller {
     /// Who a client over TLS is.
     pub(crate) fn of_client(client: Client) -> Self {
         match client {
@@ -55,19 +77,31 @@ impl Caller {
         }
     }
 
-    /// Whether it may read what this node holds.
-    pub(crate) fn may_read(&self) -> bool {
+    /// Whether it sees everything.
+    pub(crate) fn is_admin(&self) -> bool {
         match self {
-            Self::Process { may_read, .. } => *may_read,
-            Self::Certificate { is_admin, .. } => *is_admin,
-            Self::Refused { .. } | Self::Anonymous => false,
+            Self::Host { is_admin, .. } | Self::Certificate { is_admin, .. } => *is_admin,
+            Self::Container(_) | Self::Unresolved { .. } | Self::Refused { .. } | Self::Anonymous => false,
         }
     }
 
-    /// The answer to a caller that may not read: 403 if larder knows the caller, else 401.
+    /// The kind of caller: a word from a bounded set, for a label of metrics.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Host { .. } => "host",
+            Self::Container(_) => "pod",
+            Self::Unresolved { .. } => "unresolved",
+            Self::Certificate { .. } => "client",
+            Self::Refused { .. } | Self::Anonymous => "unknown",
+        }
+    }
+
+    /// The answer to a caller that may see nothing: 403 if larder knows the caller, else 401.
     pub(crate) fn refusal(self) -> ApiError {
         match self {
-            Self::Process { .. } | Self::Certificate { .. } => ApiError::Forbidden(self),
+            Self::Host { .. } | Self::Container(_) | Self::Unresolved { .. } | Self::Certificate { .. } => {
+                ApiError::Forbidden(self)
+            }
             Self::Refused { .. } | Self::Anonymous => ApiError::Unauthorized(self),
         }
     }
@@ -75,7 +109,14 @@ impl Caller {
     /// What a caller that may not read can do about it.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
-            Self::Process { .. } => "only root may, and larder's own user outside of other containers; ask as root",
+            Self::Host { .. } => {
+                "of the host's processes, only root and larder's own user may; ask as root, or from a pod for what is the pod's own"
+            }
+            Self::Container(_) => {
+                "a container sees its own pod, the name and a few labels of its node, and the keys of Secrets and ConfigMaps that it mounts \
+                 or has in its environment; read the rest from the API server, or ask as root of the host"
+            }
+            Self::Unresolved { .. } => "it is not told apart here; use a certificate over TLS (--listen)",
             Self::Certificate { .. } => {
                 "its certificate is not of the group that larder lets in (--admin-group); write a kubeconfig on the node with \
                  `larder kubeconfig`"
@@ -90,7 +131,9 @@ impl Caller {
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process { uid, .. } => write!(f, "user {uid}"),
+            Self::Host { uid, .. } => write!(f, "user {uid}"),
+            Self::Container(container) => container.fmt(f),
+            Self::Unresolved { uid, why } => write!(f, "a process of user {uid} ({why})"),
             // The name is quoted and escaped: it may have line breaks.
             Self::Certificate { subject, .. } => write!(f, "client {:?}", subject.name),
             Self::Refused { why } => write!(f, "a client whose certificate is refused ({why})"),
@@ -99,40 +142,49 @@ impl fmt::Display for Caller {
     }
 }
 
-fn is_allowed(uid: u32, own: u32, is_near: impl FnOnce() -> bool) -> bool {
-    uid == 0 || uid == own && is_near()
+impl fmt::Display for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "container \"{}\" of pod \"{}/{}\"", self.name, self.namespace, self.pod)
+    }
 }
 
-/// Whether a process is in the daemon's PID namespace, and not in one below. A process in any other namespace is invisible, and has the
-/// ID 0.
-fn is_in_own_pid_namespace(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| has_one_id(&status, pid))
-}
+impl Container {
+    /// The container of this ID and name, in the pod that the runtime knows by this UID.
+    pub(crate) fn new([namespace, pod, uid]: [&str; 3], name: &str, id: &str, user: u32) -> Self {
+        let uid = PodUid::from(uid);
+        let [namespace, pod, name, id] = [namespace, pod, name, id].map(str::to_owned);
+        Self { namespace, pod, uid, name, id, user, access: Mutex::default() }
+    }
 
-/// Whether that is the only ID of a process. A process has one ID in each namespace from the daemon's down to its own.
-fn has_one_id(status: &str, pid: i32) -> bool {
-    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-    ids.is_some_and(|ids| ids.trim() == pid.to_string())
+    /// Whether the container runtime has told that it has ended, or no longer has it.
+    pub(crate) fn has_ended(&self, node: &Node) -> Result<bool, ReadError> {
+        Ok(node.live_container(&self.uid, &self.id)?.is_none())
+    }
+
+    /// Waits until it has ended, or its pod has gone.
+    pub(crate) async fn ended(&self, node: &Node) {
+        node.container_ended(&self.uid, &self.id).await;
+    }
+
+    /// What it may see by the state of its pod. That does not change while the container runs: no field that decides it does.
+    pub(crate) fn access(&self, policy: &Policy, pod: Arc<Pod>) -> Result<Arc<PodAccess>, ApiError> {
+        let mut held = self.access.lock();
+        if let Some((of, access)) = &*held
+            && Arc::ptr_eq(of, &pod)
+        {
+            return Ok(Arc::clone(access));
+        }
+        let access = PodAccess::of(policy, &pod, &self.name);
+        let access =
+            Arc::new(access.map_err(|error| ApiError::Unwritable(format!("its pod cannot be read: {error}")))?);
+        *held = Some((pod, Arc::clone(&access)));
+        Ok(access)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_root_and_the_own_user_of_the_own_container_may_read() {
-        for (uid, own, is_near, expected) in [
-            (0, 0, true, true),
-            (0, 0, false, true),
-            (0, 500, false, true),
-            (500, 500, true, true),
-            (500, 500, false, false),
-            (500, 0, true, false),
-            (501, 500, true, false),
-        ] {
-            assert_eq!(is_allowed(uid, own, || is_near), expected, "{uid} on {own}, near: {is_near}");
-        }
-    }
 
     #[test]
     fn a_client_may_read_with_a_certificate_of_the_admins_group_alone() {
@@ -147,26 +199,11 @@ mod tests {
             (refused, false, 401, "a client whose certificate is refused (it has expired) may not read"),
             (Caller::of_client(Client::Anonymous), false, 401, "an unknown caller may not read"),
         ] {
-            assert_eq!(caller.may_read(), may_read, "{caller}");
+            assert_eq!(caller.is_admin(), may_read, "{caller}");
             let refusal = caller.refusal();
             assert_eq!(refusal.code().as_u16(), code, "{refusal}");
             assert!(refusal.to_string().starts_with(text), "{refusal}");
             assert!(refusal.to_string().contains("larder kubeconfig"), "{refusal}");
         }
-    }
-
-    #[test]
-    fn a_process_of_the_own_namespace_has_one_id() {
-        for (status, expected) in [
-            ("Pid:\t7\nNSpid:\t7\nNSpgid:\t7\n", true),
-            ("NSpid:\t7\t1\n", false),
-            ("NSpid:\t8\n", false),
-            ("NSpid:\n", false),
-            ("Pid:\t7\n", false),
-        ] {
-            assert_eq!(has_one_id(status, 7), expected, "{status:?}");
-        }
-        assert!(is_in_own_pid_namespace(std::process::id().try_into().unwrap()));
-        assert!(!is_in_own_pid_namespace(0), "it cannot be seen");
     }
 }

@@ -17,7 +17,8 @@
 //! | it does not arrive in time | 408 | `Timeout` |
 //! | it has another media type | 415 | `UnsupportedMediaType` |
 //! | the client accepts no representation that larder has | 406 | `NotAcceptable` |
-//! | the caller may not read | 403 | `Forbidden` |
+//! | the caller may see nothing, or not this object, or its container has ended | 403 | `Forbidden` |
+//! | the container of the caller is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the client shows no certificate that larder accepts | 401 | `Unauthorized` |
 //! | a request to the proxy has not its token | 401 | `Unauthorized` |
 //! | the proxy gets no answer from the daemon | 503 or 504 | `ServiceUnavailable` with `Retry-After`, `Timeout` |
@@ -30,7 +31,7 @@
 //! it to the node, too.
 
 use crate::cache_status::{CacheStatus, Outcome};
-use crate::caller::Caller;
+use crate::caller::{Caller, Container};
 use crate::daemon_error::DaemonError;
 use crate::wire;
 use axum::Json;
@@ -43,6 +44,7 @@ use larder_node::{ProcessError, ReadError, WhoisError};
 use larder_resource::Kind;
 use larder_resource::journal::ResumeError;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The body of an error: a [`Status`] of the Kubernetes API, with one field of larder's own.
@@ -96,6 +98,10 @@ pub(crate) enum ApiError {
     Forbidden(Caller),
     #[error("{caller} may not read from larder: {advice}", caller = .0, advice = .0.advice())]
     Unauthorized(Caller),
+    #[error("{caller} may not {verb} {what}: {advice}", advice = caller.advice())]
+    NotSeen { caller: Caller, verb: &'static str, what: String },
+    #[error("{container} may not read from larder any more: {why}")]
+    Ended { container: Arc<Container>, why: &'static str },
     #[error("{0}: use the kubeconfig that `larder proxy` wrote, or send its token (Authorization: Bearer TOKEN)")]
     Token(&'static str),
     #[error(transparent)]
@@ -182,7 +188,9 @@ impl ApiError {
                 | ReadError::NotPermitted { .. }
                 | ReadError::OtherNode { .. },
             )
-            | Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            | Self::Forbidden(_)
+            | Self::NotSeen { .. }
+            | Self::Ended { .. } => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) | Self::Token(_) => StatusCode::UNAUTHORIZED,
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_)

@@ -1,36 +1,35 @@
 //! `/larder/v1/events`: what happens to the containers of this node, as JSON lines.
 //!
 //! The answer begins with the latest events: all that are kept, or as many as `tail` says. With `watch=true`, new events follow as they
-//! happen, until the client goes away or the daemon ends. `namespace` and `pod` (a name) select events.
+//! happen, until the client goes away or the daemon ends. `namespace` and `pod` (a name) select events. A caller gets the events of the
+//! pods that it may see.
 //!
 //! A client that reads too slowly gets the number of events that it has missed, and then the state of every pod, from which it can
 //! continue. The buffer of a client is bounded by the kept events and the connection's own buffers.
 
-use crate::app::{App, Shared};
+use crate::access::{Events, Reader};
 use crate::error::ApiError;
 use crate::local_api::answer;
 use crate::params::Params;
 use crate::wire::{EventLine, LifecycleEvent};
 use axum::body::Body;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::stream;
 use http::header;
-use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
+use larder_pleg::{Delivery, PodLifecycleEvent};
 use std::convert::Infallible;
-use std::sync::Arc;
 
 /// The media type of one JSON document a line.
 const JSON_LINES: &str = "application/jsonl";
 
 /// `/larder/v1/events`.
-pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn lifecycle(reader: Reader, params: Params) -> Result<Response, ApiError> {
     params.only(&["watch", "tail", "sync", "namespace", "pod"])?;
-    let (recent, events) = app.node.lifecycle_events()?;
+    let (recent, events) = reader.lifecycle_events()?;
     let text = |name| params.text(name).map(str::to_owned);
     let tail = params.count("tail")?.unwrap_or(usize::MAX);
-    let lines = Lines { app, namespace: text("namespace"), pod: text("pod"), events };
+    let lines = Lines { namespace: text("namespace"), pod: text("pod"), events };
     let mut first = BytesMut::new();
     if params.flag("sync") {
         lines.sync(&mut first);
@@ -51,22 +50,26 @@ pub(crate) async fn lifecycle(State(app): Shared, params: Params) -> Result<Resp
 }
 
 struct Lines {
-    app: Arc<App>,
     /// Only events of this namespace.
     namespace: Option<String>,
     /// Only events of pods of this name.
     pod: Option<String>,
-    events: EventReceiver,
+    events: Events,
 }
 
 impl Lines {
+    fn reader(&self) -> &Reader {
+        self.events.reader()
+    }
+
     /// The next lines; `None` once the daemon ends.
     async fn next(&mut self) -> Option<Bytes> {
         let mut out = BytesMut::new();
+        let ending = self.reader().app().ending.clone();
         while out.is_empty() {
             let delivery = tokio::select! {
                 delivery = self.events.recv() => delivery?,
-                () = self.app.ending.cancelled() => return None,
+                () = ending.cancelled() => return None,
             };
             self.take(&mut out, delivery);
             // Other waiting events go with it.
@@ -92,8 +95,8 @@ impl Lines {
     /// The state of every pod, and then [`EventLine::Synced`].
     fn sync(&self, out: &mut BytesMut) {
         // Before the first list of the runtime there is no state yet.
-        for read in self.app.node.pod_statuses().unwrap_or_default() {
-            let pod = answer(&self.app, &read);
+        for read in self.reader().pod_statuses().unwrap_or_default() {
+            let pod = answer(self.reader(), &read);
             if self.is_wanted(&pod.namespace, &pod.name) {
                 line(out, &EventLine::Pod { pod: Box::new(pod) });
             }
@@ -103,7 +106,7 @@ impl Lines {
 
     fn event(&self, out: &mut BytesMut, event: &PodLifecycleEvent) {
         if self.is_wanted(&event.namespace, &event.name) {
-            let at = self.app.node.wall_time(event.at);
+            let at = self.reader().clock().wall_time(event.at);
             line(out, &EventLine::Event { event: LifecycleEvent::of(event, at) });
         }
     }

@@ -1,10 +1,11 @@
 //! The headers that say how fresh an answer is: `Age` and `Cache-Status`.
 
+use crate::access::NodeClock;
 use crate::cache_status::{self, CacheStatus};
 use crate::wire::{seconds_until, source_name};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use larder_clock::Timestamp;
-use larder_node::{Answer, Node, Outcome};
+use larder_node::{Answer, Outcome};
 use larder_objects::{FreshState, Freshness};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -48,17 +49,17 @@ impl AnswerFreshness {
     }
 
     /// The headers: `Age` in whole seconds, `Cache-Status`, and `Cache-Control: no-store`, so that no other cache keeps the answer.
-    pub(crate) fn headers(&self, node: &Node) -> HeaderMap {
+    pub(crate) fn headers(&self, clock: NodeClock<'_>) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(header::AGE, HeaderValue::from(self.freshness.age(node.now()).as_secs()));
-        if let Ok(value) = HeaderValue::from_str(&self.cache_status(node).to_string()) {
+        headers.insert(header::AGE, HeaderValue::from(self.freshness.age(clock.now()).as_secs()));
+        if let Ok(value) = HeaderValue::from_str(&self.cache_status(clock).to_string()) {
             headers.insert(CACHE_STATUS, value);
         }
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         headers
     }
 
-    fn cache_status(&self, node: &Node) -> CacheStatus {
+    fn cache_status(&self, clock: NodeClock<'_>) -> CacheStatus {
         let outcome = match self.outcome {
             Outcome::Fetched => cache_status::Outcome::Fetched,
             Outcome::Refreshed => cache_status::Outcome::Refreshed,
@@ -72,7 +73,7 @@ impl AnswerFreshness {
             }
         };
         #[expect(clippy::cast_possible_truncation, reason = "seconds within the range of an i64, and it saturates")]
-        let ttl = self.expires_at.map(|at| seconds_until(node, at).floor() as i64);
+        let ttl = self.expires_at.map(|at| seconds_until(clock, at).floor() as i64);
         CacheStatus { outcome, ttl, detail: Some(detail) }
     }
 }

@@ -27,7 +27,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use bench::{Bench, ROOT};
+use bench::{Bench, root};
 use http::header;
 use input::{Shape, Who};
 use larder_resource::Kind;
@@ -65,8 +65,8 @@ pub fn request(data: &[u8]) {
     let Ok(request) = request.body(Body::from(asked.body)) else { return };
     let bench = bench::shared();
     let (router, caller) = match asked.who {
-        Who::Root => (&bench.local, Some(ROOT)),
-        Who::Foreign => (&bench.local, Some(Caller::Process { uid: 4711, may_read: false })),
+        Who::Root => (&bench.local, Some(root())),
+        Who::Foreign => (&bench.local, Some(Caller::Host { uid: 4711, gids: [4711].into(), is_admin: false })),
         Who::Nobody => (&bench.local, None),
         Who::Scraper => (&bench.open, None),
         Who::Stranger => (&bench.strangers, None),
@@ -133,7 +133,7 @@ async fn converse(bench: &Bench, sent: Vec<u8>, problems: Arc<Mutex<Vec<String>>
         drain_timeout: limits.drain_timeout,
         most_requests: usize::MAX,
         http2: Some(Http2::new(limits.http2_streams, limits.http2_requests, refused)),
-        caller: ROOT,
+        caller: root(),
     };
     let (theirs, ours) = tokio::io::duplex(64 << 10);
     let (tasks, token) = (TaskTracker::new(), CancellationToken::new());

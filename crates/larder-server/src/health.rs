@@ -1,12 +1,14 @@
 //! `/livez`, `/readyz` and `/metrics`.
 
-use crate::app::Shared;
+use crate::access::Reader;
+use crate::app::{App, Shared};
 use crate::error::ApiError;
 use crate::params::Params;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use larder_node::Check;
+use larder_policy::Document;
 use prometheus_client::encoding::{prometheus_text, text};
 use std::fmt::Write as _;
 
@@ -21,9 +23,16 @@ enum Reasons {
     Withheld,
 }
 
+impl Reasons {
+    /// Who does not see all is not told of the rest.
+    fn of(reader: &Reader) -> Self {
+        if reader.sees_all() { Self::Shown } else { Self::Withheld }
+    }
+}
+
 /// Whether the daemon is alive. If a check fails, restart the daemon.
-pub(crate) async fn livez(State(app): Shared, params: Params) -> Response {
-    checks("livez", &app.node.liveness(), params.flag("verbose"), Reasons::Shown)
+pub(crate) async fn livez(reader: Reader, params: Params) -> Response {
+    checks("livez", &reader.app().node.liveness(), params.flag("verbose"), Reasons::of(&reader))
 }
 
 /// The same on the metrics' address, which anybody may reach.
@@ -32,8 +41,8 @@ pub(crate) async fn livez_without_reasons(State(app): Shared, params: Params) ->
 }
 
 /// Whether the daemon has something to serve.
-pub(crate) async fn readyz(State(app): Shared, params: Params) -> Response {
-    checks("readyz", &app.node.readiness(), params.flag("verbose"), Reasons::Shown)
+pub(crate) async fn readyz(reader: Reader, params: Params) -> Response {
+    checks("readyz", &reader.app().node.readiness(), params.flag("verbose"), Reasons::of(&reader))
 }
 
 /// The same on the metrics' address, which anybody may reach.
@@ -62,7 +71,17 @@ fn checks(path: &str, checks: &[Check], verbose: bool, reasons: Reasons) -> Resp
 }
 
 /// The metrics, in the OpenMetrics format if the client accepts it, else in the Prometheus text format.
-pub(crate) async fn metrics(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
+pub(crate) async fn metrics(reader: Reader, headers: HeaderMap) -> Result<Response, ApiError> {
+    reader.document(Document::Metrics, "the metrics of larder")?;
+    written(reader.app(), &headers)
+}
+
+/// The same on the metrics' address.
+pub(crate) async fn metrics_for_all(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
+    written(&app, &headers)
+}
+
+fn written(app: &App, headers: &HeaderMap) -> Result<Response, ApiError> {
     let mut body = String::new();
     let accepts = |name: &str| {
         let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -8,25 +8,25 @@
 //! A list is one whole page: `limit` is not needed, and there is no `continue`. A list without `resourceVersion` is answered from
 //! what larder holds, and is as fresh as its headers say. The API server would read etcd.
 
-use crate::app::{App, Names, Shared};
+use crate::access::{One, Reader, Seen, SeenJournal};
+use crate::app::{App, Names};
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
 use crate::params::Params;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::handler::Handler;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 use http::{HeaderMap, HeaderValue, header};
-use larder_node::{Answer, ObjectKind, ObjectList, ReadError};
+use larder_node::{ObjectKind, ObjectList, ReadError};
 use larder_objects::{ObjectKey, resource_version_order};
-use larder_resource::journal::Journal;
-use larder_resource::{Kind, KubeObject, json_of};
+use larder_policy::Verb;
+use larder_resource::{Kind, json_of_resource};
 use options::{ListOptions, Version, Wanted};
 use representation::{Representation, Shape, json};
 use std::fmt::Write as _;
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 use tower::util::MapRequestLayer;
@@ -127,7 +127,7 @@ fn unknown_path(path: &str) -> ApiError {
 
 /// `/api/v1/{kind}`: a list or watch in all namespaces.
 async fn collection(
-    State(app): Shared,
+    reader: Reader,
     Names(kind): Names<String>,
     params: Params,
     headers: HeaderMap,
@@ -137,12 +137,12 @@ async fn collection(
     }
     let found = Kind::ALL.into_iter().find(|found| found.resource() == kind);
     let kind = found.ok_or_else(|| unknown_path(&format!("/api/v1/{kind}")))?;
-    list_or_watch(&app, kind, None, &params, &headers).await
+    list_or_watch(&reader, kind, None, &params, &headers).await
 }
 
 /// `/api/v1/namespaces/{namespace}/{kind}`: a list or watch in a namespace.
 async fn collection_in_namespace(
-    State(app): Shared,
+    reader: Reader,
     Names((namespace, kind)): Names<(String, String)>,
     params: Params,
     headers: HeaderMap,
@@ -154,7 +154,7 @@ async fn collection_in_namespace(
     let kind = found
         .filter(|_| !namespace.is_empty())
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
-    list_or_watch(&app, kind, Some(&namespace), &params, &headers).await
+    list_or_watch(&reader, kind, Some(&namespace), &params, &headers).await
 }
 
 /// Whether `kubectl describe` asks for the events of one object. It fails for some kinds if they cannot be listed.
@@ -176,7 +176,7 @@ fn no_events() -> Response {
 }
 
 async fn list_or_watch(
-    app: &Arc<App>,
+    reader: &Reader,
     kind: Kind,
     namespace: Option<&str>,
     params: &Params,
@@ -189,8 +189,9 @@ async fn list_or_watch(
     let shape = if options.is_watch { Shape::Events } else { Shape::List };
     let representation = Representation::of(headers, params, shape)?;
     // First the journal, then all objects: what is read meanwhile is in the journal.
-    let journal = app.node.journal(kind)?;
-    let known = known(app, kind, &options.wanted, params).await?;
+    let verb = if options.is_watch { Verb::Watch } else { Verb::List };
+    let journal = reader.journal(verb, kind, namespace)?;
+    let (app, known) = (reader.app(), known(reader, kind, &options.wanted, params).await?);
     let mut response = if options.is_watch {
         let watch = match watch::begin(app, &journal, &options, representation) {
             Err(ApiError::TooLargeVersion { .. }) => {
@@ -208,7 +209,7 @@ async fn list_or_watch(
         json(app, known.freshness.as_ref(), body)
     } else {
         reach(&journal, options.version).await?;
-        let snapshot = journal.snapshot();
+        let snapshot = journal.snapshot().map_err(|error| ApiError::Unwritable(error.to_string()))?;
         let version = snapshot.version;
         if let Version::Exact(asked) = options.version
             && asked != version
@@ -230,36 +231,29 @@ struct Known {
 }
 
 /// Makes sure that the wanted objects are known.
-async fn known(app: &App, kind: Kind, wanted: &Wanted, params: &Params) -> Result<Known, ApiError> {
+async fn known(reader: &Reader, kind: Kind, wanted: &Wanted, params: &Params) -> Result<Known, ApiError> {
     let held = |freshness| Known { freshness: Some(freshness), warnings: HeaderMap::new() };
     let may_want = |key: &ObjectKey| wanted.may_have(key.namespace(), key.name());
     match kind {
-        Kind::Pod => {
-            let list = app.node.list_pods()?;
-            Ok(held(AnswerFreshness::held(list.freshness, list.why)))
-        }
-        Kind::Node => match app.node.get_node(app.node.name()) {
-            Ok(answer) => Ok(held(AnswerFreshness::of(&answer))),
-            Err(ReadError::NotFound { freshness, .. }) => Ok(held(AnswerFreshness::held(*freshness, None))),
-            Err(error) => Err(error.into()),
-        },
+        Kind::Pod => Ok(held(reader.freshness_of_pods()?)),
+        Kind::Node => Ok(held(reader.freshness_of_node()?)),
         Kind::Secret => {
-            let list = app.node.list_objects(ObjectKind::Secret, may_want, read_timeout(params)?).await?;
-            known_objects(app, kind, list, wanted, params)
+            let list = reader.objects(ObjectKind::Secret, may_want, read_timeout(params)?).await?;
+            known_objects(reader, kind, list, wanted, params)
         }
         Kind::ConfigMap => {
-            let list = app.node.list_objects(ObjectKind::ConfigMap, may_want, read_timeout(params)?).await?;
-            known_objects(app, kind, list, wanted, params)
+            let list = reader.objects(ObjectKind::ConfigMap, may_want, read_timeout(params)?).await?;
+            known_objects(reader, kind, list, wanted, params)
         }
         Kind::Namespace => {
-            let list = app.node.list_namespaces(may_want, read_timeout(params)?).await?;
-            known_objects(app, kind, list, wanted, params)
+            let list = reader.namespaces(may_want, read_timeout(params)?).await?;
+            known_objects(reader, kind, list, wanted, params)
         }
     }
 }
 
 fn known_objects(
-    app: &App,
+    reader: &Reader,
     kind: Kind,
     mut list: ObjectList,
     wanted: &Wanted,
@@ -271,14 +265,13 @@ fn known_objects(
     let freshness = if let Some(freshness) = AnswerFreshness::of_all(&list.items) {
         freshness
     } else {
-        let pods = app.node.list_pods()?;
-        AnswerFreshness::held(pods.freshness, pods.why)
+        reader.freshness_of_pods()?
     };
     Ok(Known { freshness: Some(freshness), warnings })
 }
 
 /// Waits for a version that larder has yet to reach.
-async fn reach(journal: &Journal, version: Version) -> Result<(), ApiError> {
+async fn reach(journal: &SeenJournal, version: Version) -> Result<(), ApiError> {
     let (Version::NotOlderThan(asked) | Version::Exact(asked)) = version else { return Ok(()) };
     let reached = tokio::time::timeout(VERSION_TIMEOUT, journal.reached(asked)).await;
     reached.map_err(|_| ApiError::TooLargeVersion { asked, current: journal.version() })
@@ -342,17 +335,17 @@ fn warning(text: &str) -> String {
 
 /// `/api/v1/nodes/{name}`, and its status.
 async fn get_node(
-    State(app): Shared,
+    reader: Reader,
     Names(name): Names<String>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    one(&app, Kind::Node, &params, &headers, || ready(app.node.get_node(&name))).await
+    one(&reader, Kind::Node, ("", &name), &params, &headers).await
 }
 
 /// `/api/v1/namespaces/{namespace}`, and its status.
 async fn get_namespace(
-    State(app): Shared,
+    reader: Reader,
     Names(name): Names<String>,
     params: Params,
     headers: HeaderMap,
@@ -360,23 +353,22 @@ async fn get_namespace(
     if name.is_empty() {
         return Err(unknown_path("/api/v1/namespaces/"));
     }
-    let timeout = read_timeout(&params)?;
-    one(&app, Kind::Namespace, &params, &headers, || app.node.get_namespace(&name, timeout)).await
+    one(&reader, Kind::Namespace, ("", &name), &params, &headers).await
 }
 
 /// `/api/v1/namespaces/{namespace}/pods/{name}/status`.
 async fn get_pod_status(
-    State(app): Shared,
+    reader: Reader,
     Names((namespace, name)): Names<(String, String)>,
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    one(&app, Kind::Pod, &params, &headers, || ready(app.node.get_pod(&namespace, &name))).await
+    one(&reader, Kind::Pod, (&namespace, &name), &params, &headers).await
 }
 
 /// `/api/v1/namespaces/{namespace}/{kind}/{name}`.
 async fn get_one(
-    State(app): Shared,
+    reader: Reader,
     Names((namespace, kind, name)): Names<(String, String, String)>,
     params: Params,
     headers: HeaderMap,
@@ -385,60 +377,57 @@ async fn get_one(
         return Err(unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}/{name}")));
     }
     if kind == Kind::Pod.resource() {
-        return one(&app, Kind::Pod, &params, &headers, || ready(app.node.get_pod(&namespace, &name))).await;
+        return one(&reader, Kind::Pod, (&namespace, &name), &params, &headers).await;
     }
     let kind = ObjectKind::from_resource(&kind)
         .ok_or_else(|| unknown_path(&format!("/api/v1/namespaces/{namespace}/{kind}")))?;
-    let timeout = read_timeout(&params)?;
-    if let Some(pod) = params.text("pod") {
-        let read = || app.node.get_object_for((&namespace, pod), kind, &name, timeout);
-        one(&app, kind.kind(), &params, &headers, read).await
-    } else {
-        let read = || app.node.get_object(kind, &namespace, &name, timeout);
-        one(&app, kind.kind(), &params, &headers, read).await
-    }
+    one(&reader, kind.kind(), (&namespace, &name), &params, &headers).await
 }
 
-async fn one<T, F>(
-    app: &App,
+async fn one(
+    reader: &Reader,
     kind: Kind,
+    (namespace, name): (&str, &str),
     params: &Params,
     headers: &HeaderMap,
-    read: impl Fn() -> F,
-) -> Result<Response, ApiError>
-where
-    T: AsRef<KubeObject> + Send + Sync + 'static,
-    F: Future<Output = Result<Answer<T>, ReadError>>,
-{
+) -> Result<Response, ApiError> {
     let representation = Representation::of(headers, params, Shape::One)?;
-    let answer = match Version::of_one(params)? {
-        Version::Any => read().await?,
-        Version::NotOlderThan(asked) | Version::Exact(asked) => read_at(app, kind, asked, read).await?,
+    let right = reader.one(kind, namespace, name)?;
+    let seen = match Version::of_one(params)? {
+        Version::Any => read(&right, params).await?,
+        Version::NotOlderThan(asked) | Version::Exact(asked) => read_at(&right, asked, params).await?,
     };
-    let freshness = AnswerFreshness::of(&answer);
-    representation.one(app, kind, json_of(answer.object), &freshness)
+    representation.one(reader.app(), kind, json_of_resource(seen.object), &seen.freshness)
+}
+
+/// Reads an object. Only the kinds that a source fetches one by one take a timeout, and only those that pods refer to a pod.
+async fn read(right: &One<'_>, params: &Params) -> Result<Seen, ApiError> {
+    let timeout = match right.kind() {
+        Kind::Pod | Kind::Node => READ_TIMEOUT,
+        Kind::Secret | Kind::ConfigMap | Kind::Namespace => read_timeout(params)?,
+    };
+    match params.text("pod") {
+        Some(pod) => right.read_for(pod, timeout).await,
+        None => right.read(timeout).await,
+    }
 }
 
 /// Reads an object as of this version or a later one.
-async fn read_at<T, F>(app: &App, kind: Kind, asked: u64, read: impl Fn() -> F) -> Result<Answer<T>, ApiError>
-where
-    T: AsRef<KubeObject>,
-    F: Future<Output = Result<Answer<T>, ReadError>>,
-{
-    let journal = app.node.journal(kind)?;
-    let has_reached = journal.version() >= asked;
-    let answer = read().await;
+async fn read_at(right: &One<'_>, asked: u64, params: &Params) -> Result<Seen, ApiError> {
+    let has_reached = right.version()? >= asked;
+    let answer = read(right, params).await;
     let is_answer = match &answer {
-        Ok(answer) => resource_version_order((*answer.object).as_ref().resource_version()) >= asked,
+        Ok(seen) => resource_version_order((*seen.object).as_ref().resource_version()) >= asked,
         // The object may have been created at that version.
-        Err(ReadError::NotFound { .. }) => false,
+        Err(ApiError::Read(ReadError::NotFound { .. })) => false,
         Err(_) => true,
     };
     if has_reached || is_answer {
-        return Ok(answer?);
+        return answer;
     }
-    reach(&journal, Version::NotOlderThan(asked)).await?;
-    Ok(read().await?)
+    let reached = tokio::time::timeout(VERSION_TIMEOUT, right.reached(asked)).await;
+    reached.map_err(|_| ApiError::TooLargeVersion { asked, current: right.version().unwrap_or_default() })??;
+    read(right, params).await
 }
 
 #[cfg(test)]

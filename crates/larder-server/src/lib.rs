@@ -28,7 +28,8 @@
 //! - *Absent is not unknown*: 404 means that the source says so. An object that is not known yet is 503 with `Retry-After`. So is a list
 //!   with such objects, unless `?partial=true` asks for the rest of it, with warnings.
 //! - *Verbatim*: an object has the bytes that the API server sent.
-//! - *Identity from the kernel*: everybody may connect to the socket, and only root and the daemon's own user may read.
+//! - *Identity from the kernel*: everybody may connect to the socket. The host's root and the daemon's own user see everything, a container sees
+//!   [what is its own](larder_policy#without-a-file), and nobody else sees anything.
 //! - *Identity from a certificate*: over TLS, only a client with a certificate of the group of admins may read.
 //! - *Bounded*: connections, requests at once, the time to send a request, the time to read an answer, and every wait have limits, which
 //!   hold for HTTP/1.1 and HTTP/2. Idle and slow clients keep nobody out.
@@ -45,6 +46,7 @@
 //!
 //! If a client goes away, larder drops its read or wait, which leaves nothing behind.
 
+mod access;
 mod activity;
 mod admission;
 mod app;

@@ -22,12 +22,16 @@ pub struct LimitError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Open connections of root and the daemon's own user together. Default: 512. For one more, larder closes the connection that
+    /// Open connections of the host's root and the daemon's own user together. Default: 512. For one more, larder closes the connection that
     /// has waited longest for its client: an idle one, a slow sender, or a slow reader. If larder is busy for every client, it answers
     /// the new one with 503.
     pub connections: usize,
-    /// Open connections of other users, who get only a 403. Default: 32, counted separately, so that they take no connection from
-    /// root. One more is treated as above.
+    /// Open connections of the containers of one pod. Default: 16, counted for each pod, so that no pod takes a connection from another or
+    /// from root. One more is treated as above. Over HTTP/2, all connections of the pod together have as many requests under way as
+    /// `http2_streams` says.
+    pub pod_connections: usize,
+    /// Open connections of other callers, who get only a 403. Default: 32, counted separately, so that they take no connection from
+    /// root. As many may be of processes in containers that the container runtime has not told of yet. One more is treated as above.
     pub foreign_connections: usize,
     /// Requests that one connection over HTTP/2 may have under way at once. Default: 100, as the API server's.
     pub http2_streams: usize,
@@ -62,6 +66,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 512,
+            pod_connections: 16,
             foreign_connections: 32,
             http2_streams: 100,
             http2_requests: 2048,
@@ -95,6 +100,7 @@ impl Limits {
     pub fn validate(&self) -> Result<(), LimitError> {
         for (field, count) in [
             ("connections", self.connections),
+            ("pod_connections", self.pod_connections),
             ("foreign_connections", self.foreign_connections),
             ("http2_streams", self.http2_streams),
             ("http2_requests", self.http2_requests),
@@ -137,6 +143,7 @@ mod tests {
         };
         check("connections", &|limits| limits.connections = 0);
         check("connections", &|limits| limits.connections = usize::MAX);
+        check("pod_connections", &|limits| limits.pod_connections = 0);
         check("foreign_connections", &|limits| limits.foreign_connections = usize::MAX);
         check("http2_streams", &|limits| limits.http2_streams = 0);
         check("http2_requests", &|limits| limits.http2_requests = usize::MAX);

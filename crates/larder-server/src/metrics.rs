@@ -1,6 +1,8 @@
 //! The metrics of the server: requests by route, their duration, connections.
 
+use crate::caller::Caller;
 use http::StatusCode;
+use larder_policy::{Decision, Rule};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -48,6 +50,14 @@ struct ListenerLabel {
     listener: &'static str,
 }
 
+/// Words of bounded sets: no name is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    subject: &'static str,
+    rule: &'static str,
+    allowed: &'static str,
+}
+
 /// From 100 µs to 3.3 s: answers from the cache, and answers that wait for a fetch.
 const SECONDS: [f64; 16] = [
     0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.006_4, 0.012_8, 0.025_6, 0.051_2, 0.102_4, 0.204_8,
@@ -65,9 +75,10 @@ pub(crate) struct ServerMetrics {
     connections: Family<ListenerLabel, Gauge>,
     evicted: Family<ListenerLabel, Counter>,
     turned_away: Family<ListenerLabel, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
     /// Requests over HTTP/2 that were refused.
     pub(crate) refused: Counter,
-    /// Connections of users who may not read.
+    /// Connections of callers who may see nothing.
     pub(crate) foreign: Counter,
 }
 
@@ -79,9 +90,15 @@ impl ServerMetrics {
             connections: Family::default(),
             evicted: Family::default(),
             turned_away: Family::default(),
+            decisions: Family::default(),
             refused: Counter::default(),
             foreign: Counter::default(),
         };
+        registry.register(
+            "larder_access_decisions",
+            "Decisions on what callers may see, by the kind of the caller and of the rule",
+            metrics.decisions.clone(),
+        );
         registry.register("larder_http_requests", "Requests, by route and status", metrics.requests.clone());
         registry.register_with_unit(
             "larder_http_request_duration",
@@ -114,7 +131,7 @@ impl ServerMetrics {
         }
         registry.register(
             "larder_http_connections_foreign",
-            "Connections of users who may not read",
+            "Connections of callers who may see nothing",
             metrics.foreign.clone(),
         );
         metrics
@@ -134,6 +151,22 @@ impl ServerMetrics {
 
     pub(crate) fn turned_away(&self, listener: Listener) {
         self.turned_away.get_or_create(&listener.into()).inc();
+    }
+
+    /// Counts a decision.
+    pub(crate) fn decided(&self, caller: &Caller, decision: &Decision) {
+        self.count_decision(caller, &decision.rule, decision.is_allowed());
+    }
+
+    /// Counts a request of a caller that may see nothing.
+    pub(crate) fn refused_caller(&self, caller: &Caller) {
+        self.count_decision(caller, &Rule::None, false);
+    }
+
+    fn count_decision(&self, caller: &Caller, rule: &Rule, is_allowed: bool) {
+        let allowed = if is_allowed { "true" } else { "false" };
+        let labels = DecisionLabels { subject: caller.kind(), rule: rule.kind(), allowed };
+        self.decisions.get_or_create(&labels).inc();
     }
 
     pub(crate) fn request(&self, route: &str, code: StatusCode, took: Duration) {

@@ -1,4 +1,4 @@
-//! The listeners: the Unix socket of the local API, and the optional TCP addresses of the same API over [TLS](tls), and of metrics and
+//! The listeners: the [Unix socket](local) of the local API, and the optional TCP addresses of the same API over [TLS](tls), and of metrics and
 //! probes.
 //!
 //! # Guarantees
@@ -11,13 +11,14 @@
 //! - When the token is cancelled, larder accepts no new connection, answers requests in flight within the drain timeout, ends newer-than
 //!   waits at once, drops half-sent requests, and removes the socket's file.
 
+mod local;
 mod tls;
 
 use crate::activity::Activity;
 use crate::admission::{Admission, Admitted};
 use crate::app::{self, App};
 use crate::caller::Caller;
-use crate::connection::{self, Client, Http2};
+use crate::connection::{self, Client};
 use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
 use crate::listen::Listen;
@@ -26,6 +27,7 @@ use crate::socket::{self, PersistentSocket, SocketError};
 use axum::Router;
 use larder_node::Node;
 use larder_tls::{TlsError, TlsOptions};
+use local::Pods;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::io;
@@ -33,7 +35,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -46,12 +48,33 @@ const EVICT_PAUSE: Duration = Duration::from_millis(5);
 /// An outage is over when every connection could be accepted for this long. The next failure is logged again.
 const OUTAGE_END: Duration = Duration::from_mins(1);
 
+/// How long a client that is turned away may take for its answer.
+const TURN_AWAY: Duration = Duration::from_secs(1);
+
 /// The answer to a connection for which there is no room. larder has read nothing from it.
 fn turned_away() -> Vec<u8> {
     let body = serde_json::to_string(&ApiError::TooManyConnections.into_body()).unwrap_or_default();
     let head =
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close";
     format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+/// Answers the first request of a connection for which there is no room, and closes the connection.
+async fn turn_away<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) {
+    let answer = async {
+        // No client takes an answer before it has asked.
+        let mut request = [0; 8 << 10];
+        if stream.read(&mut request).await? == 0 {
+            return Ok(());
+        }
+        stream.write_all(&turned_away()).await?;
+        stream.shutdown().await?;
+        // Closing with unread data would reset the connection before the client has the answer.
+        while stream.read(&mut request).await? > 0 {}
+        Ok::<_, io::Error>(())
+    };
+    // A client that does not take it is gone.
+    let _ = tokio::time::timeout(TURN_AWAY, answer).await;
 }
 
 /// Where to listen, and the limits of clients.
@@ -188,6 +211,8 @@ impl Server {
             app: Arc::clone(&self.app),
             open: Mutex::new(Open {
                 own: Admission::new(self.limits.connections),
+                pods: Pods::default(),
+                unidentified: Admission::new(self.limits.foreign_connections),
                 foreign: Admission::new(self.limits.foreign_connections),
                 metrics: Admission::new(self.limits.metrics_connections),
                 listen: Admission::new(self.limits.listen_connections),
@@ -196,7 +221,7 @@ impl Server {
             }),
         });
         tokio::join!(
-            connections.take_local(&mut self.socket, app::local(&self.app)),
+            connections.take_local(&mut self.socket),
             connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
             connections.take_tls(self.listen.as_ref()),
         );
@@ -224,6 +249,10 @@ struct Connections {
 /// The open connections by kind of client. They share one lock, because they share the files of the process.
 struct Open {
     own: Admission,
+    /// Connections of containers, for each pod.
+    pods: Pods,
+    /// Connections of processes in containers that the runtime has not told of yet.
+    unidentified: Admission,
     foreign: Admission,
     metrics: Admission,
     listen: Admission,
@@ -238,12 +267,17 @@ impl Open {
     fn evict(&mut self) -> Option<Listener> {
         let kinds = [
             (Listener::Socket, &mut self.own),
+            (Listener::Socket, &mut self.unidentified),
             (Listener::Socket, &mut self.foreign),
             (Listener::Metrics, &mut self.metrics),
             (Listener::Tls, &mut self.listen),
             (Listener::Tls, &mut self.handshakes),
         ];
-        let waiting = kinds.into_iter().filter_map(|(listener, kind)| Some((kind.longest_waiting()?, listener, kind)));
+        let of_pods = self.pods.admissions().map(|pod| (Listener::Socket, pod));
+        let waiting = kinds
+            .into_iter()
+            .chain(of_pods)
+            .filter_map(|(listener, kind)| Some((kind.longest_waiting()?, listener, kind)));
         let ((_, at), listener, kind) = waiting.min_by_key(|((since, _), ..)| *since)?;
         kind.evict(at);
         Some(listener)
@@ -272,44 +306,6 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl Connections {
-    async fn take_local(&self, socket: &mut PersistentSocket, router: Router) {
-        let refused = &self.app.metrics.refused;
-        let own_http2 = Http2::new(self.limits.http2_streams, self.limits.http2_requests, refused);
-        // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
-        let foreign_http2 = Http2::new(1, self.limits.foreign_connections, refused);
-        let client = Client {
-            router,
-            head_timeout: self.limits.head_timeout,
-            stall_timeout: self.limits.stall_timeout,
-            drain_timeout: self.limits.drain_timeout,
-            most_requests: usize::MAX,
-            http2: None,
-            caller: Caller::Anonymous,
-        };
-        while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
-            let Some(stream) = self.accepted(accepted).await else { continue };
-            let caller = match Caller::of(&stream) {
-                Ok(caller) => caller,
-                Err(error) => {
-                    tracing::warn!(%error, "closing a connection: the kernel does not say whose it is");
-                    continue;
-                }
-            };
-            if !caller.may_read() {
-                self.app.metrics.foreign.inc();
-            }
-            let http2 = if caller.may_read() { &own_http2 } else { &foreign_http2 };
-            let may_read = caller.may_read();
-            let client = Client { caller, http2: Some(http2.clone()), ..client.clone() };
-            let kind = |open: &mut Open| if may_read { open.own.admit() } else { open.foreign.admit() };
-            match self.admit(kind, Listener::Socket) {
-                Some(activity) => self.serve(stream, Listener::Socket, client, activity),
-                // Written only as far as that is possible without waiting. The client finds the connection closed in any case.
-                None => drop(stream.try_write(&turned_away())),
-            }
-        }
-    }
-
     async fn take_metrics(&self, listener: Option<&TcpListener>, router: Router) {
         let Some(listener) = listener else { return };
         let client = Client {

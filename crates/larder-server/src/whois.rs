@@ -1,14 +1,14 @@
 //! `/larder/v1/whois`: which pod and container a process, a container's ID or a cgroup belongs to.
 
-use crate::app::{App, Shared};
+use crate::access::{NodeClock, Reader};
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
 use crate::params::Params;
 use crate::wire::{Freshness, Owner, WhoisAnswer, WhoisPod, WhoisScope};
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use larder_node::{Whois, WhoisTarget};
+use larder_policy::Document;
 use std::time::Duration;
 
 /// How long a container that the runtime has not told of is waited for if the client gives no timeout.
@@ -21,12 +21,14 @@ const LONGEST_ID: usize = 160;
 const LONGEST_PATH: usize = 4096;
 
 /// `/larder/v1/whois`.
-pub(crate) async fn whois(State(app): Shared, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn whois(reader: Reader, params: Params) -> Result<Response, ApiError> {
+    let node = reader.document(Document::Whois, "whose a process is")?;
+    let app = reader.app();
     params.only(&["pid", "containerID", "cgroup", "timeout"])?;
     let target = target(&params)?;
     let timeout = params.duration("timeout", TIMEOUT, TIMEOUT_BOUNDS)?;
     let found = tokio::select! {
-        found = app.node.whois(&target, timeout) => found?,
+        found = node.whois(&target, timeout) => found?,
         () = app.ending.cancelled() => return Err(ApiError::Ending),
     };
     let Whois::Pod(found) = found else {
@@ -34,8 +36,8 @@ pub(crate) async fn whois(State(app): Shared, params: Params) -> Result<Response
         return Ok(Json(answer).into_response());
     };
     let freshness = found.read.freshness.map(|freshness| AnswerFreshness::held(freshness, found.read.why.clone()));
-    let headers = freshness.map(|freshness| freshness.headers(&app.node));
-    let body = Json(answer(&app, *found));
+    let headers = freshness.map(|freshness| freshness.headers(reader.clock()));
+    let body = Json(answer(reader.clock(), *found));
     Ok(match headers {
         Some(headers) => (headers, body).into_response(),
         None => body.into_response(),
@@ -77,7 +79,7 @@ fn bounded(name: &'static str, value: &str, most: usize) -> Result<String, ApiEr
     Ok(value.to_owned())
 }
 
-fn answer(app: &App, found: larder_node::WhoisPod) -> WhoisAnswer {
+fn answer(clock: NodeClock<'_>, found: larder_node::WhoisPod) -> WhoisAnswer {
     let runtime_uid = found.read.uid.to_string();
     let status = found.read.status.as_deref();
     let mut pod = WhoisPod {
@@ -107,9 +109,6 @@ fn answer(app: &App, found: larder_node::WhoisPod) -> WhoisAnswer {
         id: Some(found.id),
         container: found.container,
         pod: Some(pod),
-        freshness: found
-            .read
-            .freshness
-            .map(|freshness| Freshness::of(&app.node, &freshness, found.read.why.as_deref())),
+        freshness: found.read.freshness.map(|freshness| Freshness::of(clock, &freshness, found.read.why.as_deref())),
     }
 }

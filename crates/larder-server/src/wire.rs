@@ -3,8 +3,9 @@
 //! Names are in camel case, times in RFC 3339, ages and TTLs in seconds. A client ignores fields that it does not know.
 //! `/larder/v1/status` answers with a [`Report`](larder_node::Report). A pod's status from the runtime is a [`PodStatus`].
 
+use crate::access::NodeClock;
 use jiff::Timestamp;
-use larder_node::{Answer, Node, SourceState};
+use larder_node::{Answer, SourceState};
 use larder_objects::{FreshState, Source};
 use larder_pleg::{ContainerStatus, PodStatus};
 use serde::{Deserialize, Serialize};
@@ -78,34 +79,34 @@ impl Freshness {
     }
 
     /// The freshness from the caches, in wall time.
-    pub(crate) fn of(node: &Node, freshness: &larder_objects::Freshness, why: Option<&str>) -> Self {
+    pub(crate) fn of(clock: NodeClock<'_>, freshness: &larder_objects::Freshness, why: Option<&str>) -> Self {
         let (state, stale_since, reason) = match &freshness.state {
             FreshState::Fresh => (FreshnessState::Fresh, None, None),
             FreshState::Stale { since, reason } => (
                 FreshnessState::Stale,
-                node.wall_time(*since),
+                clock.wall_time(*since),
                 Some(why.map_or_else(|| reason.to_string(), str::to_owned)),
             ),
         };
         Self {
             state,
-            confirmed_at: node.wall_time(freshness.confirmed_at),
-            age_seconds: Some(freshness.age(node.now()).as_secs_f64()),
+            confirmed_at: clock.wall_time(freshness.confirmed_at),
+            age_seconds: Some(freshness.age(clock.now()).as_secs_f64()),
             source: Some(source_name(freshness.source).to_owned()),
-            ttl_seconds: freshness.expires_at().map(|at| seconds_until(node, at)),
+            ttl_seconds: freshness.expires_at().map(|at| seconds_until(clock, at)),
             stale_since,
             reason,
         }
     }
 
-    pub(crate) fn of_answer<T>(node: &Node, answer: &Answer<T>) -> Self {
-        Self::of(node, &answer.freshness, answer.why.as_deref())
+    pub(crate) fn of_answer<T>(clock: NodeClock<'_>, answer: &Answer<T>) -> Self {
+        Self::of(clock, &answer.freshness, answer.why.as_deref())
     }
 }
 
 /// Seconds from now to a time, negative if the time has passed.
-pub(crate) fn seconds_until(node: &Node, until: larder_clock::Timestamp) -> f64 {
-    let now = node.now();
+pub(crate) fn seconds_until(clock: NodeClock<'_>, until: larder_clock::Timestamp) -> f64 {
+    let now = clock.now();
     if until >= now {
         until.saturating_duration_since(now).as_secs_f64()
     } else {

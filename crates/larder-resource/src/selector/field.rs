@@ -188,6 +188,34 @@ impl Selectable {
         }
     }
 
+    /// What selectors saw of a part of the object that shows only labels that `shows` names. `now` is a later state of that part, whose
+    /// fields are taken: a part shows no field that changes.
+    ///
+    /// ```
+    /// use larder_resource::selector::{FieldSelector, LabelSelector, Selectable};
+    /// use larder_resource::{Kind, KubeObject};
+    ///
+    /// let node = |json: &str| KubeObject::from_json(Kind::Node, json.as_bytes()).map(|node| Selectable::of(&node));
+    /// let before = node(r#"{"metadata":{"name":"a","labels":{"os":"linux","team":"a"}},"spec":{"unschedulable":true}}"#)?;
+    /// let now = node(r#"{"metadata":{"name":"a","labels":{"os":"linux"}}}"#)?;
+    /// let part = before.part(&now, |label| label == "os");
+    /// let selects = |labels: &str, fields: &str| {
+    ///     let fields = FieldSelector::parse(fields, Kind::Node).unwrap();
+    ///     part.is_selected(&labels.parse::<LabelSelector>().unwrap(), &fields)
+    /// };
+    /// assert!(selects("os=linux", "") && !selects("team=a", "") && !selects("", "spec.unschedulable=true"));
+    /// # Ok::<(), larder_resource::DecodeError>(())
+    /// ```
+    #[must_use]
+    pub fn part(&self, now: &Self, shows: impl Fn(&str) -> bool) -> Self {
+        Self {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            labels: self.labels.iter().filter(|(key, _)| shows(key)).cloned().collect(),
+            fields: Fields(now.fields.0.clone()),
+        }
+    }
+
     /// Whether both selectors select it.
     pub fn is_selected(&self, labels: &LabelSelector, fields: &FieldSelector) -> bool {
         fields.requirements.iter().all(|requirement| match requirement.field {

@@ -1,7 +1,7 @@
 //! Paths that cannot be decoded, and what health checks say to whom. The [fuzz targets](crate::fuzz) ask for everything else.
 
 use super::*;
-use crate::fuzz::bench::{ROOT, shared as bench};
+use crate::fuzz::bench::{root, shared as bench};
 use axum::body::Body;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -27,7 +27,7 @@ fn a_path_that_cannot_be_decoded_is_refused_with_where() {
         "/larder/v1/pods/%ff/status",
         "/larder/v1/namespaces/%ff/pods/web/status",
     ] {
-        let (code, status) = bench().answer_to(&bench().local, get(target), Some(ROOT));
+        let (code, status) = bench().answer_to(&bench().local, get(target), Some(root()));
         let status = status.unwrap();
         assert_eq!((code.as_u16(), status.reason.as_deref()), (400, Some("BadRequest")), "{target}");
         let message = status.message.unwrap();
@@ -50,7 +50,7 @@ fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
     });
     let text = |router: &Router, caller: Option<Caller>| {
         let mut request = http::Request::builder().uri("/readyz?verbose").body(Body::empty()).unwrap();
-        request.extensions_mut().insert(caller.unwrap_or(ROOT));
+        request.extensions_mut().insert(caller.unwrap_or_else(root));
         let router = router.clone();
         bench().runtime.block_on(async move {
             let response = router.oneshot(request).await.unwrap();
@@ -58,7 +58,7 @@ fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
             String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
         })
     };
-    let (told, withheld) = (text(&local, Some(ROOT)), text(&open, None));
+    let (told, withheld) = (text(&local, Some(root())), text(&open, None));
     assert!(told.contains("[-]runtime failed: ") && !told.contains("withheld"), "{told}");
     assert!(withheld.contains("[+]pods ok\n[-]runtime failed: reason withheld\n"), "{withheld}");
     assert!(withheld.ends_with("readyz check failed\n") && !withheld.contains("telltale"), "{withheld}");

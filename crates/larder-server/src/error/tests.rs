@@ -69,7 +69,7 @@ fn each_error_has_its_status() {
     let message = "larder only reads, and does not answer POST here: ask the API server";
     check(ApiError::only_reads(&http::Method::POST), 405, "MethodNotAllowed", message);
     check(ApiError::MethodNotAllowed("no".to_owned()), 405, "MethodNotAllowed", "no");
-    let foreign = || ApiError::Forbidden(Caller::Process { uid: 7, may_read: false });
+    let foreign = || ApiError::Forbidden(Caller::Host { uid: 7, gids: [].into(), is_admin: false });
     assert!(foreign().to_string().starts_with("user 7 may not read from larder: "), "{}", foreign());
     check(foreign(), 403, "Forbidden", &foreign().to_string());
     let message = "the request has no token of this proxy: use the kubeconfig that `larder proxy` wrote, or send its token \

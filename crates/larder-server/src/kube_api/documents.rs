@@ -65,7 +65,7 @@ fn decompressed(fetched: &FetchedDocument) -> Result<Vec<u8>, ApiError> {
 
 fn answer(app: &App, fetched: &FetchedDocument, body: Vec<u8>) -> Response {
     let mut response = body.into_response();
-    let age = app.node.now().saturating_duration_since(fetched.at).as_secs();
+    let age = app.node.clock().now().saturating_duration_since(fetched.at).as_secs();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::AGE, HeaderValue::from(age));

@@ -206,7 +206,7 @@ pub(super) fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(freshness) = freshness {
-        headers.extend(freshness.headers(&app.node));
+        headers.extend(freshness.headers(app.node.clock()));
     }
     response
 }
@@ -221,7 +221,7 @@ fn body(parts: Vec<Bytes>) -> ChunkedBody {
 }
 
 fn now(app: &App) -> jiff::Timestamp {
-    app.node.wall_time(app.node.now()).unwrap_or_default()
+    app.node.clock().wall_now()
 }
 
 fn unwritable(error: &larder_resource::DecodeError) -> ApiError {

@@ -1,19 +1,19 @@
 //! The reviews with which clients ask for their own rights: `SelfSubjectAccessReview`, `SelfSubjectRulesReview` and
 //! `SelfSubjectReview`.
 //!
-//! Whoever may read from larder may read all that it serves, so the answers depend on the verb and the object alone.
+//! An answer says what larder serves, and what the caller's [view](larder_policy::View) shows of it, with the rule as the reason.
 
-use crate::app::Shared;
+use crate::access::{PodAccess, Reader};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
-use larder_node::{Node, ReadError};
-use larder_resource::Kind;
+use larder_policy::{Decision, Document, Rule, Target, Verb};
+use larder_resource::{Kind, ObjectKind};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -26,9 +26,24 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 const READS: [&str; 3] = ["get", "list", "watch"];
 
+/// The paths that anybody may read who may read anything, besides those of objects.
+const PATHS: [&str; 12] = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/larder/v1/events",
+    "/larder/v1/objects/*",
+    "/larder/v1/pods",
+    "/larder/v1/pods/*",
+    "/livez",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+];
+
 /// The JSON of a review of that kind.
-async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Caller, Value), ApiError> {
-    let caller = request.extensions().get().cloned().unwrap_or(Caller::Anonymous);
+async fn review(request: Request, group: &str, kind: &'static str) -> Result<Value, ApiError> {
     let media_type =
         request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_protobuf = match media_type.split(';').next().unwrap_or_default().trim() {
@@ -47,7 +62,7 @@ async fn review(request: Request, group: &str, kind: &'static str) -> Result<(Ca
         let bad = |error| ApiError::BadBody(format!("is not the JSON of a {kind}: {error}"));
         serde_json::from_slice::<Value>(&body).map_err(bad)?
     };
-    Ok((caller, complete(review, group, kind)?))
+    complete(review, group, kind)
 }
 
 /// The review with its kind and version. As at the API server, the path gives them where the body has none. Python's client sends
@@ -87,97 +102,189 @@ fn created(mut review: Value, status: Value) -> Response {
     (StatusCode::CREATED, Json(review)).into_response()
 }
 
-/// The reason why an object is not served, which is that of a get.
-async fn not_held(node: &Node, spec: &Value) -> Option<String> {
-    let attributes = spec.get("resourceAttributes")?;
-    let text = |field| attributes.get(field).and_then(Value::as_str).unwrap_or_default();
-    let kind = Kind::ALL.into_iter().find(|kind| kind.resource() == text("resource"))?;
-    let name = Some(text("name")).filter(|name| !name.is_empty())?;
-    let refused = match kind {
-        // It is none of the verb: a watch of another node has no events.
-        Kind::Node => node.get_node(name).err().filter(|error| matches!(error, ReadError::OtherNode { .. })),
-        // A watch tells when a pod refers to the object.
-        _ if text("verb") != "get" => None,
-        Kind::Pod => None,
-        Kind::Secret | Kind::ConfigMap | Kind::Namespace => node.not_referenced(kind, text("namespace"), name).await,
-    };
-    refused.map(|error| error.to_string())
+/// The reason why an object is not served that may be seen, which is that of a get.
+async fn not_held(reader: &Reader, asked: &Asked) -> Option<String> {
+    match asked {
+        Asked::Objects { verb, kind, namespace, name } if !name.is_empty() => {
+            reader.not_held(*verb, *kind, namespace, name).await.map(|error| error.to_string())
+        }
+        Asked::Objects { .. } | Asked::Path(_) => None,
+    }
 }
 
-/// Whether what a review asks for is served, and why it is not.
-fn is_served(spec: &Value) -> Result<(), String> {
+/// What a review asks for, of what larder serves.
+enum Asked {
+    Objects { verb: Verb, kind: Kind, namespace: String, name: String },
+    Path(String),
+}
+
+/// What a review asks for, if larder serves it, and why not otherwise.
+fn served(spec: &Value) -> Result<Asked, String> {
     let text = |section: &str, field: &str| {
         spec.get(section).and_then(|section| section.get(field)).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     if spec.get("nonResourceAttributes").is_some_and(Value::is_object) {
         let verb = text("nonResourceAttributes", "verb");
-        return if matches!(verb.as_str(), "get" | "head") { Ok(()) } else { Err("larder only reads".to_owned()) };
+        let is_read = matches!(verb.as_str(), "get" | "head");
+        let path = text("nonResourceAttributes", "path");
+        return if is_read { Ok(Asked::Path(path)) } else { Err("larder only reads".to_owned()) };
     }
-    let [group, resource, subresource, verb] =
-        ["group", "resource", "subresource", "verb"].map(|field| text("resourceAttributes", field));
-    if !READS.contains(&verb.as_str()) {
+    let [group, resource, subresource, verb, namespace, name] =
+        ["group", "resource", "subresource", "verb", "namespace", "name"]
+            .map(|field| text("resourceAttributes", field));
+    let Some(verb) = Verb::ALL.into_iter().find(|known| known.as_str() == verb) else {
         return Err(format!("larder serves get, list and watch, not \"{verb}\": ask the API server"));
-    }
+    };
     let kind = Kind::ALL.into_iter().find(|kind| kind.resource() == resource).filter(|_| group.is_empty());
     match kind {
         None => Err(format!(
             "larder does not serve the resource \"{resource}\" of the group \"{group}\": ask the API server"
         )),
-        Some(kind) if subresource.is_empty() || subresource == "status" && kind.has_status() && verb == "get" => Ok(()),
+        Some(kind) if subresource.is_empty() || subresource == "status" && kind.has_status() && verb == Verb::Get => {
+            let namespace = if kind.is_namespaced() { namespace } else { String::new() };
+            Ok(Asked::Objects { verb, kind, namespace, name })
+        }
         Some(_) => Err(format!("larder does not serve \"{resource}/{subresource}\": ask the API server")),
     }
 }
 
+/// What the caller's view says of it; `None` of a path that anybody may read who may read anything.
+fn decision(reader: &Reader, asked: &Asked) -> Option<Decision> {
+    let view = reader.view();
+    match asked {
+        Asked::Objects { verb: verb @ (Verb::List | Verb::Watch), kind, namespace, name } if name.is_empty() => {
+            let namespace = Some(&**namespace).filter(|namespace| !namespace.is_empty());
+            Some(view.may_some(*verb, *kind, namespace))
+        }
+        Asked::Objects { verb, kind, namespace, name } => {
+            Some(view.decide(*verb, &Target { kind: *kind, namespace, name }))
+        }
+        Asked::Path(path) => {
+            let document = match path.as_str() {
+                "/larder/v1/status" => Document::Status,
+                "/larder/v1/whois" => Document::Whois,
+                "/metrics" => Document::Metrics,
+                _ => return None,
+            };
+            Some(view.may_document(document))
+        }
+    }
+}
+
 /// `POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews`.
-pub(crate) async fn access(State(app): Shared, request: Request) -> Result<Response, ApiError> {
-    let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectAccessReview").await?;
+pub(crate) async fn access(reader: Reader, request: Request) -> Result<Response, ApiError> {
+    let review = review(request, "authorization.k8s.io", "SelfSubjectAccessReview").await?;
     let spec = review.get("spec").cloned().unwrap_or_default();
     validate(&spec)?;
-    let refused = match is_served(&spec) {
-        Ok(()) => not_held(&app.node, &spec).await,
-        Err(why) => Some(why),
+    let (allowed, reason) = match served(&spec) {
+        Err(why) => (false, Some(why)),
+        Ok(asked) => match decision(&reader, &asked) {
+            None => (true, None),
+            Some(Decision { rule: Rule::None, .. }) => (false, Some(reader.caller().advice().to_owned())),
+            Some(Decision { rule, .. }) => match not_held(&reader, &asked).await {
+                None => (true, Some(rule.to_string())),
+                Some(why) => (false, Some(why)),
+            },
+        },
     };
-    let status = match refused {
-        None => json!({"allowed": true}),
-        Some(why) => json!({"allowed": false, "reason": why}),
+    let status = match reason {
+        None => json!({"allowed": allowed}),
+        Some(reason) => json!({"allowed": allowed, "reason": reason}),
     };
     Ok(created(review, status))
 }
 
 /// `POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews`.
-pub(crate) async fn rules(request: Request) -> Result<Response, ApiError> {
-    let (_, review) = review(request, "authorization.k8s.io", "SelfSubjectRulesReview").await?;
+pub(crate) async fn rules(reader: Reader, request: Request) -> Result<Response, ApiError> {
+    let review = review(request, "authorization.k8s.io", "SelfSubjectRulesReview").await?;
+    let status = match reader.pod() {
+        None => rules_of_admins(),
+        Some(pod) => {
+            let asked = review.get("spec").and_then(|spec| spec.get("namespace")).and_then(Value::as_str);
+            rules_of_pod(pod, asked.unwrap_or_default(), reader.node_name())
+        }
+    };
+    Ok(created(review, status))
+}
+
+fn rules_of_admins() -> Value {
     let resources: Vec<_> = Kind::ALL.into_iter().map(Kind::resource).collect();
     let statuses: Vec<_> = Kind::ALL
         .into_iter()
         .filter(|kind| kind.has_status())
         .map(|kind| format!("{}/status", kind.resource()))
         .collect();
-    let status = json!({
+    json!({
         "resourceRules": [
             {"verbs": READS, "apiGroups": [""], "resources": resources},
             {"verbs": ["get"], "apiGroups": [""], "resources": statuses},
         ],
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}],
         "incomplete": false,
-    });
-    Ok(created(review, status))
+    })
+}
+
+/// What a container may read in a namespace, by name.
+fn rules_of_pod(pod: &PodAccess, namespace: &str, node: &str) -> Value {
+    let rule = |verbs: &[&str], resource: &str, names: &[&str]| json!({"verbs": verbs, "apiGroups": [""], "resources": [resource], "resourceNames": names});
+    let mut rules = vec![rule(&READS, "nodes", &[node]), rule(&["get"], "nodes/status", &[node])];
+    let subject = &pod.subject;
+    if subject.namespace == namespace {
+        rules.extend([rule(&READS, "pods", &[&subject.name]), rule(&["get"], "pods/status", &[&subject.name])]);
+        for kind in ObjectKind::ALL {
+            let names: Vec<_> = subject.grants.iter().filter(|(of, ..)| *of == kind).map(|(_, name, _)| name).collect();
+            if !names.is_empty() {
+                rules.push(rule(&READS, kind.resource(), &names));
+            }
+        }
+    }
+    json!({
+        "resourceRules": rules,
+        "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": PATHS}],
+        "incomplete": false,
+    })
 }
 
 /// `POST /apis/authentication.k8s.io/v1/selfsubjectreviews`.
-pub(crate) async fn subject(request: Request) -> Result<Response, ApiError> {
-    let (caller, review) = review(request, "authentication.k8s.io", "SelfSubjectReview").await?;
-    let user = match &caller {
-        Caller::Certificate { subject, .. } => json!({"username": subject.name, "groups": subject.groups}),
-        Caller::Process { .. } | Caller::Refused { .. } | Caller::Anonymous => json!({"username": caller.to_string()}),
+pub(crate) async fn subject(reader: Reader, request: Request) -> Result<Response, ApiError> {
+    let review = review(request, "authentication.k8s.io", "SelfSubjectReview").await?;
+    let caller = reader.caller();
+    let user = match (caller, reader.pod()) {
+        (_, Some(pod)) if !pod.subject.service_account.is_empty() => user_of(pod, reader.node_name()),
+        (Caller::Certificate { subject, .. }, _) => json!({"username": subject.name, "groups": subject.groups}),
+        (
+            Caller::Host { .. }
+            | Caller::Container(_)
+            | Caller::Unresolved { .. }
+            | Caller::Refused { .. }
+            | Caller::Anonymous,
+            _,
+        ) => {
+            json!({"username": caller.to_string()})
+        }
     };
     Ok(created(review, json!({"userInfo": user})))
+}
+
+/// The user of a pod's service account, as the API server has it for a token of the pod.
+fn user_of(pod: &PodAccess, node: &str) -> Value {
+    let subject = &pod.subject;
+    let namespace = &subject.namespace;
+    json!({
+        "username": format!("system:serviceaccount:{namespace}:{}", subject.service_account),
+        "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{namespace}"), "system:authenticated"],
+        "extra": {
+            "authentication.kubernetes.io/node-name": [node],
+            "authentication.kubernetes.io/pod-name": [subject.name],
+            "authentication.kubernetes.io/pod-uid": [subject.uid],
+        },
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::bench::{Bench, ROOT};
+    use crate::fuzz::bench::{Bench, root};
     use axum::body::Body;
     use futures_util::StreamExt as _;
 
@@ -193,7 +300,7 @@ mod tests {
                 futures_util::stream::iter([Ok::<_, std::io::Error>("{")]).chain(futures_util::stream::pending());
             let request = http::Request::post(format!("/apis/{path}")).body(Body::from_stream(body)).unwrap();
             let began = bench.runtime.block_on(async { tokio::time::Instant::now() });
-            let (code, status) = bench.answer_to(&bench.local, request, Some(ROOT));
+            let (code, status) = bench.answer_to(&bench.local, request, Some(root()));
             let took = bench.runtime.block_on(async { began.elapsed() });
             assert_eq!((code.as_u16(), status.unwrap().reason.as_deref()), (408, Some("Timeout")), "{path}");
             assert!(took <= Duration::from_secs(11), "{path}: {took:?}");
@@ -239,7 +346,7 @@ mod tests {
     #[test]
     fn a_review_says_what_is_served_and_why_the_rest_is_not() {
         let check = |attributes: Value, expected: bool| {
-            let answer = is_served(&json!({"resourceAttributes": attributes}));
+            let answer = served(&json!({"resourceAttributes": attributes})).map(drop);
             assert_eq!(answer.is_ok(), expected, "{attributes}: {answer:?}");
         };
         check(json!({"verb": "get", "resource": "pods"}), true);
@@ -254,8 +361,8 @@ mod tests {
         check(json!({"verb": "get", "resource": "deployments", "group": "apps"}), false);
         check(json!({"verb": "get", "resource": "pods", "group": "metrics.k8s.io"}), false);
         check(json!(null), false);
-        assert!(is_served(&json!({"nonResourceAttributes": {"verb": "get", "path": "/version"}})).is_ok());
-        assert!(is_served(&json!({"nonResourceAttributes": {"verb": "post", "path": "/version"}})).is_err());
-        assert!(is_served(&Value::Null).is_err());
+        assert!(served(&json!({"nonResourceAttributes": {"verb": "get", "path": "/version"}})).is_ok());
+        assert!(served(&json!({"nonResourceAttributes": {"verb": "post", "path": "/version"}})).is_err());
+        assert!(served(&Value::Null).is_err());
     }
 }

@@ -9,6 +9,7 @@
 //! - *Resumed exactly or not at all*: see [`larder_resource::journal`]. After a change whose position has another version than
 //!   the object, a bookmark follows at once, if the client takes bookmarks.
 //! - *From the future*: a watch after a version that larder has yet to reach is open, and silent until then, as at the API server.
+//! - *As seen*: objects and selectors are those of the caller's view ([`access`](crate::access)).
 //! - *Alone*: a client that reads too slowly is cut off, and no other one notices.
 //!
 //! # Limits
@@ -18,14 +19,15 @@
 
 use super::options::{ListOptions, Version, Wanted};
 use super::representation::Representation;
+use crate::access::{SeenEntries, SeenEntry, SeenFollower, SeenJournal};
 use crate::app::App;
 use crate::error::ApiError;
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::stream;
-use larder_resource::Kind;
-use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource};
+use larder_resource::journal::{Ended, EventType, Resource};
 use larder_resource::json_of_resource;
+use larder_resource::{DecodeError, Kind};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -56,19 +58,20 @@ pub(super) fn refused(error: &ApiError) -> Body {
 /// 410 where it cannot begin after the given version, 504 where it begins with the objects of a version in the future.
 pub(super) fn begin(
     app: &Arc<App>,
-    journal: &Journal,
+    journal: &SeenJournal,
     options: &ListOptions,
     representation: Representation,
 ) -> Result<Body, ApiError> {
+    let follow = || journal.follow().map_err(|error| ApiError::Unwritable(error.to_string()));
     let (initial, follower) = match (options.send_initial_events, options.version) {
         (Some(true), Version::NotOlderThan(asked)) if journal.version() < asked => {
             return Err(ApiError::TooLargeVersion { asked, current: journal.version() });
         }
         (Some(true), _) | (None, Version::Any) => {
-            let (snapshot, follower) = journal.follow();
+            let (snapshot, follower) = follow()?;
             (Some(snapshot), follower)
         }
-        (Some(false), Version::Any) => (None, journal.follow().1),
+        (Some(false), Version::Any) => (None, follow()?.1),
         (_, Version::NotOlderThan(version) | Version::Exact(version)) => (None, journal.resume(version)?),
     };
     let now = Instant::now();
@@ -111,7 +114,7 @@ struct Watch {
     representation: Representation,
     /// Whether no event was sent yet.
     is_first: bool,
-    follower: Follower,
+    follower: SeenFollower,
     bookmarks: bool,
     ends_at: Instant,
     bookmark_at: Instant,
@@ -168,9 +171,14 @@ impl Watch {
         }
     }
 
-    fn take(&mut self, entries: Result<Vec<Arc<Entry>>, Ended>) {
+    fn take(&mut self, entries: Result<Result<SeenEntries, DecodeError>, Ended>) {
         let entries = match entries {
-            Ok(entries) => entries,
+            Ok(Ok(entries)) => entries,
+            Ok(Err(error)) => {
+                self.out.error(&ApiError::Unwritable(format!("a {}: {error}", self.kind.singular())));
+                self.has_ended = true;
+                return;
+            }
             Err(ended) => {
                 match ended {
                     Ended::BeganAnew | Ended::Expired(_) => self.out.error(&ApiError::Expired(ended.to_string())),
@@ -181,10 +189,10 @@ impl Watch {
                 return;
             }
         };
-        for entry in &entries {
-            let namespace = entry.key.namespace();
-            let is_wanted = entry.event != EventType::Deleted && self.wanted.has(namespace, &entry.selectable);
-            let was_wanted = entry.before.as_ref().is_some_and(|before| self.wanted.has(namespace, before));
+        for entry in &entries.entries {
+            let namespace = entry.namespace();
+            let is_wanted = entry.event() != EventType::Deleted && self.wanted.has(namespace, entry.selectable());
+            let was_wanted = entry.before().is_some_and(|before| self.wanted.has(namespace, before));
             let event = match (was_wanted, is_wanted) {
                 (false, true) => EventType::Added,
                 (true, true) => EventType::Modified,
@@ -195,18 +203,18 @@ impl Watch {
             let Some(object) = entry.object() else { continue };
             self.event(event, object, Some(entry));
         }
-        if entries.last().is_some_and(|last| last.needs_bookmark()) {
+        if entries.needs_bookmark {
             self.tell_version();
         }
     }
 
-    fn event(&mut self, event: EventType, object: &Arc<Resource>, entry: Option<&Entry>) {
+    fn event(&mut self, event: EventType, object: &Arc<Resource>, entry: Option<&SeenEntry>) {
         let json = json_of_resource(Arc::clone(object));
         let with_columns = std::mem::take(&mut self.is_first);
         let parts = || self.representation.parts(&self.app, self.kind, &json, with_columns);
         let has_values = self.kind == Kind::Secret;
         let is_own = with_columns || has_values && self.representation.has_data();
-        let parts = match (self.representation.shared_encoding(), entry) {
+        let parts = match (self.representation.shared_encoding(), entry.and_then(SeenEntry::shared)) {
             (Some(which), Some(entry)) if !is_own => {
                 // An object without an encoding is rare, and then each watch tries.
                 entry.try_encoding(which, || parts().map(|parts| parts.concat().into())).map(|shared| vec![shared])

@@ -6,7 +6,7 @@
 //!   take no connection from clients that may read.
 //! - A connection ends with the client's certificate, and when the authorities of clients change.
 
-use super::{Connections, Open, turned_away};
+use super::{Connections, Open};
 use crate::caller::Caller;
 use crate::connection::{self, Client, Http2};
 use crate::handshake;
@@ -18,13 +18,9 @@ use larder_tls::Client as Identity;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
-
-/// How long a client that is turned away may take for its answer.
-const TURN_AWAY: Duration = Duration::from_secs(1);
 
 /// How clients of the TLS listener are served.
 struct Clients {
@@ -67,7 +63,7 @@ impl Connections {
                 }
             }
         };
-        tokio::join!(accepting, listen.keep_up_to_date(&self.app.node, &self.token));
+        tokio::join!(accepting, listen.keep_up_to_date(self.app.node.for_larder(), &self.token));
     }
 
     async fn connected(
@@ -105,14 +101,14 @@ impl Connections {
             () = activity.evicted.cancelled() => return Ok(()),
             () = self.token.cancelled() => return Ok(()),
         };
-        let now = wall_time(&self.app.node);
+        let now = wall_time(self.app.node.for_larder());
         let identity = listen.tls.identify(stream.get_ref().1.peer_certificates(), now);
         let until = match &identity {
             Identity::Known { until, .. } => Some(left(*until, now)),
             Identity::Refused { .. } | Identity::Anonymous => None,
         };
         let caller = Caller::of_client(identity);
-        let (client, activity) = if caller.may_read() {
+        let (client, activity) = if caller.is_admin() {
             match self.admit(|open: &mut Open| open.listen.admit(), Listener::Tls) {
                 Some(own) => (&clients.may_read, own),
                 None => return turn_away(&mut stream).await,
@@ -151,20 +147,7 @@ async fn expired(after: Option<Duration>) {
 /// Over HTTP/2 the client finds the connection closed.
 async fn turn_away(stream: &mut TlsStream<TcpStream>) -> Result<(), Failure> {
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-        let answer = async {
-            // No client takes an answer before it has asked.
-            let mut request = [0; 8 << 10];
-            if stream.read(&mut request).await? == 0 {
-                return Ok(());
-            }
-            stream.write_all(&turned_away()).await?;
-            stream.shutdown().await?;
-            // Closing with unread data would reset the connection before the client has the answer.
-            while stream.read(&mut request).await? > 0 {}
-            Ok::<_, std::io::Error>(())
-        };
-        // A client that does not take it is gone.
-        let _ = tokio::time::timeout(TURN_AWAY, answer).await;
+        super::turn_away(stream).await;
     }
     Ok(())
 }

@@ -145,9 +145,11 @@ settings! {
     /// The longest pause between inspections of a pod
     config.pleg.inspection_backoff_max;
 
-    /// The most connections of root and larder's own user
+    /// The most connections of the host's root and larder's own user
     serve.limits.connections;
-    /// The most connections of other users, who only get a 403
+    /// The most connections of the containers of one pod
+    serve.limits.pod_connections;
+    /// The most connections of other callers, who only get a 403
     serve.limits.foreign_connections;
     /// The most requests in flight on one HTTP/2 connection
     serve.limits.http2_streams;

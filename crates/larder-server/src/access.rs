@@ -1,0 +1,530 @@
+//! What the caller of a request may see, and the only way to what the node holds.
+//!
+//! The router resolves an [`Access`] for each request, from the caller of the connection and from the caller's pod as it is now. A handler
+//! takes a [`Reader`], which the router makes of this access. The reader decides each read with the caller's
+//! [`View`](larder_policy::View), and gives only the part of an object that the caller may see.
+//!
+//! # Guarantees
+//!
+//! - *No way around*: a handler gets no [`Node`]. [`Guarded`] gives it only to a reader, and to larder's own work. A route without an access
+//!   answers nobody.
+//! - *Alike*: the refusal of an object depends on its kind and name alone, and not on whether the object exists. It comes before any read.
+//! - *As ever for admins*: who sees all gets the objects of the cache themselves, without a copy.
+//! - *Only the same pod*: a container sees pods of its own pod's name only if they have the UID by which the runtime knows its pod.
+//!
+//! # Limits
+//!
+//! A caller sees versions of lists and bookmarks, which move when objects change that it does not see. A gap in the lifecycle events counts
+//! the events of all pods.
+
+use crate::app::App;
+use crate::caller::{Caller, Container};
+use crate::error::ApiError;
+use crate::freshness::AnswerFreshness;
+use axum::extract::FromRequestParts;
+use http::request;
+use larder_clock::Timestamp;
+use larder_node::{Answer, Check, FetchedDocument, Node, ObjectKind, ObjectList, PodList, ReadError, ServerDocument};
+use larder_objects::ObjectKey;
+use larder_policy::{Decision, Document, Extent, PodSubject, Policy, Rule, Subject, Target, Verb, View, restrict};
+use larder_resource::journal::Resource;
+use larder_resource::{DecodeError, Kind, KubeObject, Pod};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+mod journal;
+mod pod_status;
+
+pub(crate) use journal::{SeenEntries, SeenEntry, SeenFollower, SeenJournal};
+pub(crate) use pod_status::{Events, PodStatusOf};
+
+/// The node, without a way to its objects but through a [`Reader`].
+#[derive(Debug)]
+pub(crate) struct Guarded(Arc<Node>);
+
+impl Guarded {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        Self(node)
+    }
+
+    /// The node, for larder's own work. No answer to a caller is made of it.
+    pub(crate) fn for_larder(&self) -> &Arc<Node> {
+        &self.0
+    }
+
+    pub(crate) fn clock(&self) -> NodeClock<'_> {
+        NodeClock(&self.0)
+    }
+
+    pub(crate) fn liveness(&self) -> Vec<Check> {
+        self.0.liveness()
+    }
+
+    pub(crate) fn readiness(&self) -> Vec<Check> {
+        self.0.readiness()
+    }
+
+    /// A document of the API server, which names no object.
+    pub(crate) async fn server_document(&self, document: ServerDocument) -> Result<FetchedDocument, ReadError> {
+        self.0.server_document(document).await
+    }
+}
+
+/// The clock of the node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeClock<'a>(&'a Node);
+
+impl NodeClock<'_> {
+    pub(crate) fn now(self) -> Timestamp {
+        self.0.now()
+    }
+
+    pub(crate) fn wall_time(self, at: Timestamp) -> Option<jiff::Timestamp> {
+        self.0.wall_time(at)
+    }
+
+    /// The wall time now.
+    pub(crate) fn wall_now(self) -> jiff::Timestamp {
+        self.wall_time(self.now()).unwrap_or_default()
+    }
+
+    /// See [`Node::from_wall_time`].
+    pub(crate) fn at_wall_time(self, unix_nanoseconds: i128) -> Timestamp {
+        self.0.from_wall_time(unix_nanoseconds)
+    }
+
+    /// See [`Node::from_wall_time_read_elsewhere`].
+    pub(crate) fn at_wall_time_read_elsewhere(self, unix_nanoseconds: i128) -> Timestamp {
+        self.0.from_wall_time_read_elsewhere(unix_nanoseconds)
+    }
+}
+
+/// What a caller may see, as of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    caller: Caller,
+    view: View,
+    /// The pod of a container.
+    pod: Option<Arc<PodAccess>>,
+}
+
+/// What a container of a pod may see.
+#[derive(Debug)]
+pub(crate) struct PodAccess {
+    pub(crate) subject: Arc<PodSubject>,
+    /// The UID by which the container runtime knows the pod.
+    pub(crate) runtime_uid: String,
+    view: View,
+}
+
+impl PodAccess {
+    /// What a container of this pod may see.
+    ///
+    /// # Errors
+    ///
+    /// The pod's fields are not of the types of the API.
+    pub(crate) fn of(policy: &Policy, pod: &Pod, container: &str) -> Result<Self, DecodeError> {
+        let typed = pod.typed()?;
+        let grants = larder_policy::Grants::of(&typed, |name| name == container);
+        let subject = Arc::new(PodSubject {
+            namespace: pod.namespace().to_owned(),
+            name: pod.name().to_owned(),
+            uid: pod.uid().to_owned(),
+            service_account: typed.spec.and_then(|spec| spec.service_account_name).unwrap_or_default(),
+            grants,
+        });
+        let view = policy.view(&Subject::Pod(Arc::clone(&subject)));
+        Ok(Self { subject, runtime_uid: pod.runtime_uid().to_owned(), view })
+    }
+}
+
+impl Access {
+    /// What the caller may see now.
+    ///
+    /// # Errors
+    ///
+    /// The caller may see nothing, or its container has ended, or its pod is not known.
+    pub(crate) fn of(app: &App, caller: Caller) -> Result<Self, ApiError> {
+        let subject = match &caller {
+            Caller::Host { uid, gids, is_admin: true } => {
+                Subject::Host { uid: *uid, gids: gids.to_vec(), is_admin: true }
+            }
+            Caller::Certificate { subject, is_admin: true } => {
+                Subject::Client { name: subject.name.clone(), groups: subject.groups.clone(), is_admin: true }
+            }
+            Caller::Container(container) => {
+                let pod = Self::of_container(app, container).inspect_err(|_| app.metrics.refused_caller(&caller))?;
+                return Ok(Self { view: pod.view.clone(), pod: Some(pod), caller });
+            }
+            Caller::Host { .. }
+            | Caller::Unresolved { .. }
+            | Caller::Certificate { .. }
+            | Caller::Refused { .. }
+            | Caller::Anonymous => {
+                app.metrics.refused_caller(&caller);
+                return Err(caller.refusal());
+            }
+        };
+        Ok(Self { view: app.policy.view(&subject), pod: None, caller })
+    }
+
+    fn of_container(app: &App, container: &Arc<Container>) -> Result<Arc<PodAccess>, ApiError> {
+        let node = app.node.for_larder();
+        if container.has_ended(node)? {
+            return Err(ApiError::Ended { container: Arc::clone(container), why: "it has ended" });
+        }
+        let Some(pod) = node.pod_of_runtime_uid(&container.uid.to_string()) else {
+            // Until the pods are known, this one may be among them.
+            node.list_pods()?;
+            let why = "its pod is not among the pods of this node";
+            return Err(ApiError::Ended { container: Arc::clone(container), why });
+        };
+        container.access(&app.policy, pod)
+    }
+
+    fn decide(&self, verb: Verb, kind: Kind, namespace: &str, name: &str) -> Decision {
+        self.view.decide(verb, &Target { kind, namespace, name })
+    }
+
+    /// Whether it sees all of everything.
+    fn sees_all(&self) -> bool {
+        self.view.sees_all()
+    }
+
+    /// Whether the decision is of the pod that the runtime knows by this UID.
+    fn is_of_pod(&self, decision: &Decision, runtime_uid: &str) -> bool {
+        decision.rule != Rule::OwnPod || self.pod.as_ref().is_some_and(|own| own.runtime_uid == runtime_uid)
+    }
+
+    /// How much of an object may be seen of those that a list or a watch has; `None` for nothing.
+    fn extent(&self, verb: Verb, object: &KubeObject) -> Option<Extent> {
+        let decision = self.decide(verb, object.kind(), object.namespace(), object.name());
+        if object.kind() == Kind::Pod && decision.rule == Rule::OwnPod {
+            // A pod that cannot be read is nobody's.
+            let uid = Pod::from_json(&object.json()).map(|pod| pod.runtime_uid().to_owned()).unwrap_or_default();
+            if !self.is_of_pod(&decision, &uid) {
+                return None;
+            }
+        }
+        decision.extent
+    }
+
+    /// The part of an object that a list or a watch shows.
+    fn seen(&self, verb: Verb, object: &Arc<Resource>) -> Result<Option<Arc<Resource>>, DecodeError> {
+        let this: &KubeObject = (**object).as_ref();
+        Ok(match self.extent(verb, this) {
+            None => None,
+            Some(Extent::Whole) => Some(Arc::clone(object)),
+            Some(extent) => Some(part(this, &extent)?),
+        })
+    }
+}
+
+/// The part of an object that may be seen, as an object of its own. The bytes of a Secret are overwritten when it is dropped.
+fn part(object: &KubeObject, extent: &Extent) -> Result<Arc<KubeObject>, DecodeError> {
+    let json = restrict(&object.json(), object.kind(), extent)?;
+    Ok(Arc::new(KubeObject::from_json(object.kind(), &json)?))
+}
+
+fn unwritable(kind: Kind, error: &DecodeError) -> ApiError {
+    ApiError::Unwritable(format!("a {}: {error}", kind.singular()))
+}
+
+/// Reads what the caller of a request may see.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    app: Arc<App>,
+    access: Access,
+}
+
+impl FromRequestParts<Arc<App>> for Reader {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut request::Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        match parts.extensions.get::<Access>() {
+            Some(access) => Ok(Self { app: Arc::clone(app), access: access.clone() }),
+            None => Err(Caller::Anonymous.refusal()),
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    pub(crate) fn clock(&self) -> NodeClock<'_> {
+        self.app.node.clock()
+    }
+
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.access.caller
+    }
+
+    /// The pod that asks, if a container does.
+    pub(crate) fn pod(&self) -> Option<&PodAccess> {
+        self.access.pod.as_deref()
+    }
+
+    pub(crate) fn view(&self) -> &View {
+        &self.access.view
+    }
+
+    /// Whether the caller sees all of everything.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.access.sees_all()
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        &self.app.node.0
+    }
+
+    /// The decision, counted; the refusal if nothing may be seen.
+    fn allowed(&self, decision: Decision, verb: &'static str, what: impl fmt::Display) -> Result<Decision, ApiError> {
+        self.app.metrics.decided(self.caller(), &decision);
+        if decision.is_allowed() {
+            return Ok(decision);
+        }
+        Err(ApiError::NotSeen { caller: self.caller().clone(), verb, what: what.to_string() })
+    }
+
+    /// The node, for who may see a document that is about all of it.
+    pub(crate) fn document(&self, document: Document, what: &str) -> Result<&Arc<Node>, ApiError> {
+        self.allowed(self.view().may_document(document), Verb::Get.as_str(), what)?;
+        Ok(self.node())
+    }
+
+    /// The right to read one object.
+    pub(crate) fn one<'a>(&'a self, kind: Kind, namespace: &'a str, name: &'a str) -> Result<One<'a>, ApiError> {
+        let decision = self.access.decide(Verb::Get, kind, namespace, name);
+        let decision = self.allowed(decision, Verb::Get.as_str(), Named { kind, namespace, name })?;
+        Ok(One { reader: self, kind, namespace, name, decision })
+    }
+
+    /// The journal of a kind, of which something may be seen.
+    pub(crate) fn journal(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> Result<SeenJournal, ApiError> {
+        self.some(verb, kind, namespace)?;
+        let filter = (!self.sees_all()).then(|| (self.access.clone(), verb));
+        Ok(SeenJournal::new(self.node().journal(kind)?, filter))
+    }
+
+    /// The journal of a kind, to wait for a version of an object that may be seen.
+    fn whole_journal(&self, kind: Kind) -> Result<larder_resource::journal::Journal, ReadError> {
+        self.node().journal(kind)
+    }
+
+    /// How fresh the list of the pods is. The pods themselves are in the [journal](Self::journal).
+    pub(crate) fn freshness_of_pods(&self) -> Result<AnswerFreshness, ApiError> {
+        let PodList { freshness, why, .. } = self.node().list_pods()?;
+        // The reason may name other pods.
+        Ok(AnswerFreshness::held(freshness, why.filter(|_| self.sees_all())))
+    }
+
+    /// How fresh this node's object is.
+    pub(crate) fn freshness_of_node(&self) -> Result<AnswerFreshness, ApiError> {
+        match self.node().get_node(self.node().name()) {
+            Ok(answer) => Ok(AnswerFreshness::of(&answer)),
+            Err(ReadError::NotFound { freshness, .. }) => Ok(AnswerFreshness::held(*freshness, None)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Refuses a list of a kind of which nothing may be seen.
+    pub(crate) fn may_list_some(&self, kind: ObjectKind, namespace: Option<&str>) -> Result<(), ApiError> {
+        self.some(Verb::List, kind.kind(), namespace)
+    }
+
+    fn some(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> Result<(), ApiError> {
+        let decision = self.view().may_some(verb, kind, namespace);
+        let of = namespace.map_or_else(String::new, |namespace| format!(" of namespace \"{namespace}\""));
+        self.allowed(decision, verb.as_str(), format_args!("{}{of}", kind.resource())).map(drop)
+    }
+
+    /// Reads the Secrets or ConfigMaps that are wanted and may be seen. What may not be seen is not among the unknown ones either.
+    pub(crate) async fn objects(
+        &self,
+        kind: ObjectKind,
+        wanted: impl Fn(&ObjectKey) -> bool + Send + Sync,
+        timeout: Duration,
+    ) -> Result<ObjectList, ApiError> {
+        let list =
+            self.node().list_objects(kind, |key| wanted(key) && self.may_list(kind.kind(), key), timeout).await?;
+        self.parts(list)
+    }
+
+    /// The same, of namespaces.
+    pub(crate) async fn namespaces(
+        &self,
+        wanted: impl Fn(&ObjectKey) -> bool + Send + Sync,
+        timeout: Duration,
+    ) -> Result<ObjectList, ApiError> {
+        let list =
+            self.node().list_namespaces(|key| wanted(key) && self.may_list(Kind::Namespace, key), timeout).await?;
+        self.parts(list)
+    }
+
+    fn may_list(&self, kind: Kind, key: &ObjectKey) -> bool {
+        self.sees_all() || self.access.decide(Verb::List, kind, key.namespace(), key.name()).is_allowed()
+    }
+
+    fn parts(&self, mut list: ObjectList) -> Result<ObjectList, ApiError> {
+        if self.sees_all() {
+            return Ok(list);
+        }
+        for answer in &mut list.items {
+            match self.access.extent(Verb::List, &answer.object) {
+                Some(Extent::Whole) => {}
+                Some(extent) => {
+                    answer.object =
+                        part(&answer.object, &extent).map_err(|error| unwritable(answer.object.kind(), &error))?;
+                }
+                // It was asked for before it was read.
+                None => return Err(ApiError::Unwritable("the caller's view has changed".to_owned())),
+            }
+        }
+        Ok(list)
+    }
+
+    /// The name of this node, which all may know that may see anything.
+    pub(crate) fn node_name(&self) -> &str {
+        self.node().name()
+    }
+
+    /// Why this larder does not hold an object that may be seen; nothing of one that may not.
+    pub(crate) async fn not_held(&self, verb: Verb, kind: Kind, namespace: &str, name: &str) -> Option<ReadError> {
+        if !self.access.decide(verb, kind, namespace, name).is_allowed() {
+            return None;
+        }
+        match kind {
+            // A watch of another node has no events, so it does not depend on the verb.
+            Kind::Node => self.node().get_node(name).err().filter(|error| matches!(error, ReadError::OtherNode { .. })),
+            Kind::Pod => None,
+            // A watch tells when a pod refers to the object.
+            Kind::Secret | Kind::ConfigMap | Kind::Namespace if verb != Verb::Get => None,
+            Kind::Secret | Kind::ConfigMap | Kind::Namespace => self.node().not_referenced(kind, namespace, name).await,
+        }
+    }
+
+    /// What larder knows of the container runtime.
+    pub(crate) fn runtime_report(&self) -> Option<larder_node::SourceReport> {
+        let mut report = self.node().runtime_report()?;
+        if !self.sees_all() {
+            // It may name other containers.
+            report.last_error = report.last_error.map(|_| "the container runtime fails".to_owned());
+        }
+        Some(report)
+    }
+}
+
+/// An object, in a message.
+struct Named<'a> {
+    kind: Kind,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} \"{}{slash}{}\"", self.kind.singular(), self.namespace, self.name)
+    }
+}
+
+/// The right to read one object, which may not exist.
+#[derive(Debug)]
+pub(crate) struct One<'a> {
+    reader: &'a Reader,
+    kind: Kind,
+    namespace: &'a str,
+    name: &'a str,
+    decision: Decision,
+}
+
+/// What may be seen of an object.
+pub(crate) struct Seen {
+    pub(crate) object: Arc<Resource>,
+    pub(crate) freshness: AnswerFreshness,
+}
+
+impl One<'_> {
+    pub(crate) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Reads it, for at most that long.
+    pub(crate) async fn read(&self, timeout: Duration) -> Result<Seen, ApiError> {
+        let node = self.reader.node();
+        match self.kind {
+            Kind::Pod => {
+                let answer = node.get_pod(self.namespace, self.name)?;
+                let is_it = self.reader.access.is_of_pod(&self.decision, answer.object.runtime_uid());
+                if is_it { self.seen(answer) } else { Err(self.refusal()) }
+            }
+            Kind::Node => self.seen(node.get_node(self.name)?),
+            Kind::Namespace => self.seen(node.get_namespace(self.name, timeout).await?),
+            Kind::Secret => self.object(ObjectKind::Secret, timeout).await,
+            Kind::ConfigMap => self.object(ObjectKind::ConfigMap, timeout).await,
+        }
+    }
+
+    async fn object(&self, kind: ObjectKind, timeout: Duration) -> Result<Seen, ApiError> {
+        self.seen(self.reader.node().get_object(kind, self.namespace, self.name, timeout).await?)
+    }
+
+    /// Reads the object for a pod of its namespace, whose references are kept until then.
+    ///
+    /// # Errors
+    ///
+    /// Also if the pod may not be seen.
+    pub(crate) async fn read_for(&self, pod: &str, timeout: Duration) -> Result<Seen, ApiError> {
+        let Some(kind) = self.kind.object_kind() else { return self.read(timeout).await };
+        let right = self.reader.one(Kind::Pod, self.namespace, pod)?;
+        // That the pod of this name is the one that may be seen.
+        right.read(timeout).await?;
+        self.seen(self.reader.node().get_object_for((self.namespace, pod), kind, self.name, timeout).await?)
+    }
+
+    /// What larder's own path says of it.
+    pub(crate) async fn entry(&self, timeout: Duration) -> Result<Answer<KubeObject>, ApiError> {
+        let Some(kind) = self.kind.object_kind() else { return Err(self.refusal()) };
+        let mut answer = self.reader.node().get_object(kind, self.namespace, self.name, timeout).await?;
+        match &self.decision.extent {
+            Some(Extent::Whole) => Ok(answer),
+            Some(extent) => {
+                answer.object = part(&answer.object, extent).map_err(|error| unwritable(self.kind, &error))?;
+                Ok(answer)
+            }
+            None => Err(self.refusal()),
+        }
+    }
+
+    /// The version that its journal has reached.
+    pub(crate) fn version(&self) -> Result<u64, ApiError> {
+        Ok(self.reader.whole_journal(self.kind)?.version())
+    }
+
+    /// Waits until its journal has reached a version.
+    pub(crate) async fn reached(&self, version: u64) -> Result<(), ApiError> {
+        self.reader.whole_journal(self.kind)?.reached(version).await;
+        Ok(())
+    }
+
+    fn seen<T: AsRef<KubeObject> + Send + Sync + 'static>(&self, answer: Answer<T>) -> Result<Seen, ApiError> {
+        let freshness = AnswerFreshness::of(&answer);
+        let object: Arc<Resource> = match &self.decision.extent {
+            Some(Extent::Whole) => answer.object,
+            Some(extent) => part((*answer.object).as_ref(), extent).map_err(|error| unwritable(self.kind, &error))?,
+            None => return Err(self.refusal()),
+        };
+        Ok(Seen { object, freshness })
+    }
+
+    fn refusal(&self) -> ApiError {
+        let what = Named { kind: self.kind, namespace: self.namespace, name: self.name }.to_string();
+        ApiError::NotSeen { caller: self.reader.caller().clone(), verb: Verb::Get.as_str(), what }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! What the container runtime knows of the pods that a caller may see: statuses, waits for them, and lifecycle events.
+
+use super::Reader;
+use crate::error::ApiError;
+use larder_clock::Timestamp;
+use larder_node::{Node, PodStatusRead, ReadError, WaitError};
+use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
+use larder_pod_status::PodUid;
+use larder_policy::{Decision, Document, Extent, Rule, Verb};
+use larder_resource::{Kind, Pod};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The right to read the status of one pod, which may not exist.
+#[derive(Debug)]
+pub(crate) struct PodStatusOf<'a> {
+    node: &'a Node,
+    uid: PodUid,
+}
+
+impl Reader {
+    /// The right to read the status of the pod that the runtime knows by this UID.
+    pub(crate) fn pod_status(&self, uid: &str) -> Result<PodStatusOf<'_>, ApiError> {
+        let decision = self.decision_of_pod(uid, || None);
+        self.allowed(decision, Verb::Get.as_str(), format_args!("the status of pod \"{uid}\""))?;
+        Ok(PodStatusOf { node: self.node(), uid: PodUid::from(uid) })
+    }
+
+    /// The right to read the status of the pod of this namespace and name.
+    pub(crate) fn pod_status_by_name(&self, namespace: &str, name: &str) -> Result<PodStatusOf<'_>, ApiError> {
+        let right = self.one(Kind::Pod, namespace, name)?;
+        let uid = self.node().runtime_uid(namespace, name)?;
+        if !self.access.is_of_pod(&right.decision, &uid.to_string()) || right.decision.extent != Some(Extent::Whole) {
+            return Err(right.refusal());
+        }
+        Ok(PodStatusOf { node: self.node(), uid })
+    }
+
+    /// The status of every pod that may be seen.
+    pub(crate) fn pod_statuses(&self) -> Result<Vec<PodStatusRead>, ReadError> {
+        let mut all = self.node().pod_statuses()?;
+        if !self.sees_all() {
+            all.retain(|read| {
+                let status = read.status.as_deref();
+                self.sees_pod(&read.uid, || status.map(|status| (&*status.namespace, &*status.name)))
+            });
+        }
+        Ok(all)
+    }
+
+    /// The latest lifecycle events of the pods that may be seen, oldest first, and those that follow.
+    pub(crate) fn lifecycle_events(&self) -> Result<(Vec<Arc<PodLifecycleEvent>>, Events), ReadError> {
+        let (mut recent, receiver) = self.node().lifecycle_events()?;
+        recent.retain(|event| self.sees_event(event));
+        Ok((recent, Events { reader: self.clone(), receiver }))
+    }
+
+    /// The pod that the runtime knows by this UID, from the source of the pods. For a pod whose status was given.
+    pub(crate) fn pod_of(&self, read: &PodStatusRead) -> Option<Arc<Pod>> {
+        self.node().pod_of_runtime_uid(&read.uid.to_string())
+    }
+
+    fn sees_event(&self, event: &PodLifecycleEvent) -> bool {
+        self.sees_pod(&event.uid, || Some((&event.namespace, &event.name)))
+    }
+
+    /// Whether all of the pod may be seen that the runtime knows by this UID. `named` is its namespace and name, where the runtime knows them.
+    fn sees_pod<'a>(&self, uid: &PodUid, named: impl FnOnce() -> Option<(&'a str, &'a str)>) -> bool {
+        self.sees_all() || self.decision_of_pod(&uid.to_string(), named).is_allowed()
+    }
+
+    fn decision_of_pod<'a>(&self, uid: &str, named: impl FnOnce() -> Option<(&'a str, &'a str)>) -> Decision {
+        let every = self.view().may_document(Document::PodStatuses);
+        if every.is_allowed() {
+            return every;
+        }
+        let decide = |namespace: &str, name: &str| {
+            let decision = self.access.decide(Verb::Get, Kind::Pod, namespace, name);
+            let sees = decision.extent == Some(Extent::Whole) && self.access.is_of_pod(&decision, uid);
+            if sees { decision } else { Decision { extent: None, rule: Rule::None } }
+        };
+        match named() {
+            Some((namespace, name)) => decide(namespace, name),
+            None => self.node().pod_of_runtime_uid(uid).map_or(every, |pod| decide(pod.namespace(), pod.name())),
+        }
+    }
+}
+
+impl PodStatusOf<'_> {
+    pub(crate) fn read(&self) -> Result<PodStatusRead, ReadError> {
+        self.node.pod_status(&self.uid)
+    }
+
+    /// See [`Node::pod_status_newer_than`].
+    pub(crate) async fn newer_than(
+        &self,
+        min: Timestamp,
+        deadline: Duration,
+    ) -> Result<Result<PodStatusRead, WaitError>, ReadError> {
+        self.node.pod_status_newer_than(&self.uid, min, deadline).await
+    }
+
+    /// See [`Node::pod_status_changed_after`].
+    pub(crate) async fn changed_after(
+        &self,
+        min: Timestamp,
+        deadline: Duration,
+    ) -> Result<Result<PodStatusRead, WaitError>, ReadError> {
+        self.node.pod_status_changed_after(&self.uid, min, deadline).await
+    }
+}
+
+/// The lifecycle events of the pods that may be seen.
+#[derive(Debug)]
+pub(crate) struct Events {
+    reader: Reader,
+    receiver: EventReceiver,
+}
+
+impl Events {
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// The next event or gap; `None` once the daemon ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: an event that may not be seen is dropped between two waits.
+    pub(crate) async fn recv(&mut self) -> Option<Delivery> {
+        loop {
+            let delivery = self.receiver.recv().await?;
+            if self.sees(&delivery) {
+                return Some(delivery);
+            }
+        }
+    }
+
+    /// An event or gap that has happened already.
+    pub(crate) fn try_recv(&mut self) -> Option<Delivery> {
+        loop {
+            let delivery = self.receiver.try_recv()?;
+            if self.sees(&delivery) {
+                return Some(delivery);
+            }
+        }
+    }
+
+    fn sees(&self, delivery: &Delivery) -> bool {
+        match delivery {
+            Delivery::Event(event) => self.reader.sees_event(event),
+            Delivery::Gap { .. } => true,
+        }
+    }
+}

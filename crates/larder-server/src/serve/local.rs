@@ -1,0 +1,333 @@
+//! The connections of the socket, and whose they are.
+//!
+//! The kernel names the process that connected, and `larder-identity` holds it. A process of the host, and one in a container that the
+//! runtime has told of, is known at once. Any other one is waited for in the connection's own task.
+//!
+//! # Guarantees
+//!
+//! - *Known once*: who a connection is of is decided before its first request, and for all of them. A connection that is handed on to another
+//!   process stays that of its first one.
+//! - *The host's alone are admins*: root and the daemon's user count only in no container and in the daemon's user namespace. Everybody else
+//!   is a container, whatever its user, or nobody.
+//! - *Ended is closed*: the connection of a container ends when the runtime tells that the container has ended, or when its pod has gone. A
+//!   request under way then, such as a watch, ends with it.
+//! - *Apart*: the connections of each pod, of root, and of those who may see nothing have places of their own. So have those of containers that
+//!   are waited for.
+
+use super::{Connections, Open, turn_away, turned_away};
+use crate::admission::{Admission, Admitted};
+use crate::app;
+use crate::caller::{Caller, Container};
+use crate::connection::{self, Client, Http2};
+use crate::limits::Limits;
+use crate::metrics::Listener;
+use crate::socket::PersistentSocket;
+use futures_util::FutureExt as _;
+use larder_identity::{Peer, PeerError, PidSource, Process, ProcessError};
+use larder_node::{Node, Whois, WhoisError, WhoisPod};
+use larder_pleg::ContainerState;
+use larder_pod_status::PodUid;
+use prometheus_client::metrics::counter::Counter;
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+
+/// How long the runtime may take to tell of the container of a process that has connected.
+const IDENTIFY: Duration = Duration::from_secs(5);
+/// How many connections may be closed to open the files that one look takes.
+const MOST_EVICTIONS: usize = 8;
+
+/// The open connections of pods.
+#[derive(Default)]
+pub(super) struct Pods(HashMap<PodUid, PodClients>);
+
+#[derive(Clone)]
+struct PodLimits {
+    http2: Http2,
+    /// Connections that are being turned away, each with an answer.
+    turning_away: Arc<Semaphore>,
+}
+
+struct PodClients {
+    admission: Admission,
+    limits: PodLimits,
+}
+
+impl Pods {
+    /// Those of each pod.
+    pub(super) fn admissions(&mut self) -> impl Iterator<Item = &mut Admission> {
+        self.0.values_mut().map(|pod| &mut pod.admission)
+    }
+
+    /// Takes one more connection of a pod.
+    fn admit(&mut self, uid: &PodUid, limits: &Limits, refused: &Counter) -> (Admitted, PodLimits) {
+        if !self.0.contains_key(uid) {
+            // So there are at most as many pods as there are connections, and one.
+            self.0.retain(|_, pod| !pod.admission.is_empty());
+        }
+        let pod = self.0.entry(uid.clone()).or_insert_with(|| PodClients {
+            admission: Admission::new(limits.pod_connections),
+            limits: PodLimits {
+                http2: Http2::new(limits.http2_streams, limits.http2_streams, refused),
+                turning_away: Arc::new(Semaphore::new(limits.pod_connections)),
+            },
+        });
+        (pod.admission.admit(), pod.limits.clone())
+    }
+}
+
+/// How clients of the socket are served.
+struct Clients {
+    client: Client,
+    own_http2: Http2,
+    foreign_http2: Http2,
+}
+
+impl Connections {
+    /// Takes connections until the token is cancelled.
+    pub(super) async fn take_local(self: &Arc<Self>, socket: &mut PersistentSocket) {
+        let refused = &self.app.metrics.refused;
+        let clients = Arc::new(Clients {
+            client: Client {
+                router: app::local(&self.app),
+                head_timeout: self.limits.head_timeout,
+                stall_timeout: self.limits.stall_timeout,
+                drain_timeout: self.limits.drain_timeout,
+                most_requests: usize::MAX,
+                http2: None,
+                caller: Caller::Anonymous,
+            },
+            own_http2: Http2::new(self.limits.http2_streams, self.limits.http2_requests, refused),
+            // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
+            foreign_http2: Http2::new(1, self.limits.foreign_connections, refused),
+        });
+        while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
+            let Some(stream) = self.accepted(accepted).await else { continue };
+            // Now, and not in a task: the sooner, the surer that the process is the one that connected.
+            match self.first_look(&stream).await {
+                Look::Known(caller) => self.serve_caller(stream, caller, &clients),
+                Look::Later(peer) => self.serve_once_known(stream, peer, &clients),
+            }
+        }
+    }
+
+    /// Who a connection is of, if that is known without waiting for the runtime.
+    async fn first_look(&self, stream: &UnixStream) -> Look {
+        let mut tries = MOST_EVICTIONS;
+        loop {
+            let looked = look(self.app.node.for_larder(), stream);
+            match looked {
+                // A look opens files, and an idle connection makes room for them, as for a new connection.
+                Err(error) if is_out_of_files(&error) && tries > 0 && !self.token.is_cancelled() => {
+                    tries -= 1;
+                    self.accepted::<()>(Err(io::Error::from(Errno::MFILE))).await;
+                }
+                Err(error) => {
+                    let uid = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+                    return Look::Known(unresolved(uid, &error));
+                }
+                Ok(look) => return look,
+            }
+        }
+    }
+
+    /// Waits in a task until the runtime tells of the container of the process.
+    fn serve_once_known(self: &Arc<Self>, stream: UnixStream, peer: Peer, clients: &Arc<Clients>) {
+        let Some(activity) = self.admit(|open| open.unidentified.admit(), Listener::Socket) else {
+            drop(stream.try_write(&turned_away()));
+            return;
+        };
+        let (this, clients) = (Arc::clone(self), Arc::clone(clients));
+        self.tracker.spawn(async move {
+            let caller = tokio::select! {
+                caller = identify(this.app.node.for_larder(), &peer, IDENTIFY) => {
+                    caller.unwrap_or_else(|error| unresolved(peer.uid(), &error))
+                }
+                () = activity.evicted.cancelled() => return,
+                () = this.token.cancelled() => return,
+            };
+            drop(activity);
+            this.serve_caller(stream, caller, &clients);
+        });
+    }
+
+    fn serve_caller(self: &Arc<Self>, stream: UnixStream, caller: Caller, clients: &Clients) {
+        if let Caller::Container(container) = caller {
+            return self.serve_container(stream, container, clients);
+        }
+        let (http2, activity) = if caller.is_admin() {
+            (&clients.own_http2, self.admit(|open| open.own.admit(), Listener::Socket))
+        } else {
+            self.app.metrics.foreign.inc();
+            (&clients.foreign_http2, self.admit(|open| open.foreign.admit(), Listener::Socket))
+        };
+        let client = Client { http2: Some(http2.clone()), caller, ..clients.client.clone() };
+        match activity {
+            Some(activity) => self.serve(stream, Listener::Socket, client, activity),
+            // Written only as far as that is possible without waiting. The client finds the connection closed in any case.
+            None => drop(stream.try_write(&turned_away())),
+        }
+    }
+
+    fn serve_container(self: &Arc<Self>, mut stream: UnixStream, container: Arc<Container>, clients: &Clients) {
+        let mut limits = None;
+        let admit = |open: &mut Open| {
+            let (admitted, of_pod) = open.pods.admit(&container.uid, &self.limits, &self.app.metrics.refused);
+            limits = Some(of_pod);
+            admitted
+        };
+        let activity = self.admit(admit, Listener::Socket);
+        let Some(limits) = limits else { return };
+        let Some(activity) = activity else {
+            if let Ok(place) = limits.turning_away.try_acquire_owned() {
+                self.tracker.spawn(async move {
+                    turn_away(&mut stream).await;
+                    drop(place);
+                });
+            }
+            return;
+        };
+        tracing::debug!(%container, id = container.id, user = container.user, "a container has connected");
+        let caller = Caller::Container(Arc::clone(&container));
+        let client = Client { http2: Some(limits.http2), caller, ..clients.client.clone() };
+        let this = Arc::clone(self);
+        self.tracker.spawn(async move {
+            this.app.metrics.connection_opened(Listener::Socket);
+            let ending = this.token.clone();
+            let serving = connection::serve(stream, client, activity, this.tracker.clone(), ending);
+            tokio::select! {
+                biased;
+                () = container.ended(this.app.node.for_larder()) => {
+                    tracing::debug!(%container, "closing a connection: the container has ended");
+                }
+                served = serving => if let Err(error) = served {
+                    // The client caused it: it went away, was too slow, or does not speak HTTP.
+                    tracing::debug!(%error, %container, "connection ended");
+                },
+            }
+            this.app.metrics.connection_closed(Listener::Socket);
+        });
+    }
+}
+
+/// What a first look finds.
+enum Look {
+    Known(Caller),
+    /// A process in a container that the runtime has not told of yet.
+    Later(Peer),
+}
+
+/// Why it is not known whose a connection is.
+#[derive(Debug, thiserror::Error)]
+enum Unknown {
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Whois(#[from] WhoisError),
+}
+
+fn look(node: &Node, stream: &UnixStream) -> Result<Look, Unknown> {
+    let peer = Peer::of(stream, PidSource::Socket)?;
+    match identify(node, &peer, IDENTIFY).now_or_never() {
+        Some(caller) => Ok(Look::Known(caller?)),
+        None => Ok(Look::Later(peer)),
+    }
+}
+
+/// Whether this process, or the machine, can open no more files.
+fn is_out_of_files(error: &Unknown) -> bool {
+    let problem = match error {
+        Unknown::Peer(
+            PeerError::NoCredentials { problem } | PeerError::Process(ProcessError::Unreadable { problem, .. }),
+        )
+        | Unknown::Process(ProcessError::Unreadable { problem, .. })
+        | Unknown::Whois(WhoisError::Process(ProcessError::Unreadable { problem, .. })) => problem,
+        Unknown::Peer(_) | Unknown::Process(_) | Unknown::Whois(_) => return false,
+    };
+    matches!(Errno::from_io_error(problem), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Who the process is, as soon as that is known, and within `deadline`.
+async fn identify(node: &Node, peer: &Peer, deadline: Duration) -> Result<Caller, Unknown> {
+    Ok(match node.whois_process(peer.process(), deadline).await? {
+        Whois::Host => of_host(peer)?,
+        Whois::Pod(found) => of_pod(node, peer.uid(), &found),
+        _ => unresolved(peer.uid(), &"it is neither of the host nor of a pod"),
+    })
+}
+
+fn of_host(peer: &Peer) -> Result<Caller, ProcessError> {
+    let (uid, own) = (peer.uid(), rustix::process::geteuid());
+    let means_the_same = match peer.process().is_in_host_user_namespace() {
+        Ok(means_the_same) => means_the_same,
+        // A daemon that is not root may not look at processes of other users and groups. The kernel names the user in the daemon's user
+        // namespace all the same.
+        Err(ProcessError::Unreadable { problem, .. }) if !own.is_root() && is_denied(&problem) => true,
+        Err(error) => return Err(error),
+    };
+    let is_own = || uid == own.as_raw() && is_in_own_pid_namespace(peer.process());
+    let is_admin = means_the_same && (uid == 0 || is_own());
+    let gids = std::iter::once(peer.gid()).chain(peer.groups().iter().copied()).collect();
+    Ok(Caller::Host { uid, gids, is_admin })
+}
+
+fn is_denied(problem: &io::Error) -> bool {
+    problem.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Whether a process is in the daemon's PID namespace, and not in one below. A container whose cgroup has no name of a container is in one
+/// below, and the user of the daemon means little there: many images run as 65532.
+fn is_in_own_pid_namespace(process: &Process) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
+    status.is_ok_and(|status| has_one_id(&status, process.pid())) && process.is_alive()
+}
+
+/// Whether that is the only ID of a process. A process has one ID in each namespace from the daemon's down to its own.
+fn has_one_id(status: &str, pid: u32) -> bool {
+    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    ids.is_some_and(|ids| ids.trim() == pid.to_string())
+}
+
+fn of_pod(node: &Node, user: u32, found: &WhoisPod) -> Caller {
+    let (Some(status), Some(container)) = (&found.read.status, &found.container) else {
+        return unresolved(user, &"it is of the sandbox of a pod, and of no container");
+    };
+    if container.state == ContainerState::Exited {
+        return unresolved(user, &"its container has ended");
+    }
+    // Until the pods are known, each request says that they are not.
+    if found.pod.is_none() && node.list_pods().is_ok() {
+        return unresolved(user, &"its pod is not among the pods of this node");
+    }
+    let pod = [&*status.namespace, &*status.name, &*found.read.uid.to_string()];
+    Caller::Container(Arc::new(Container::new(pod, &container.name, &container.id.id, user)))
+}
+
+fn unresolved(uid: u32, why: &impl ToString) -> Caller {
+    Caller::Unresolved { uid, why: why.to_string().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_the_own_namespace_has_one_id() {
+        for (status, expected) in [
+            ("Pid:\t7\nNSpid:\t7\nNSpgid:\t7\n", true),
+            ("NSpid:\t7\t1\n", false),
+            ("NSpid:\t8\n", false),
+            ("NSpid:\n", false),
+            ("Pid:\t7\n", false),
+        ] {
+            assert_eq!(has_one_id(status, 7), expected, "{status:?}");
+        }
+        assert!(is_in_own_pid_namespace(&Process::open(std::process::id()).unwrap()));
+    }
+}
