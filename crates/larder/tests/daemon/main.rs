@@ -16,10 +16,12 @@
 //! | `watches` | lists and watches of the Kubernetes API: resumes, bookmarks, what comes into view and leaves it |
 //! | `namespaces` | the namespaces of the node's pods: served, refused, without the right to read them, watched |
 //! | `whois` | whose a process, a container's ID or a cgroup is: told, waited for, refused |
+//! | `access` | what a process in a container sees over the socket, and until when |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `loopback` | `larder proxy`: its token, its kubeconfig, answers that are the daemon's own, its end |
 //! | `proxy` | an API server that only a proxy leads to |
 
+mod access;
 mod clients;
 mod credentials;
 mod events;

@@ -1,0 +1,391 @@
+//! What a process in a container sees over the socket, and until when. The containers are of a simulated runtime, and their cgroups and
+//! processes are real.
+
+use crate::harness::{Daemon, LIMIT, Output, run, until};
+use larder_testkit::api_server::{ApiServer, Kind, User};
+use larder_testkit::cri_runtime::{Call, CallFault, CriServer, SandboxSpec};
+use larder_testkit::objects::{node, pod, secret};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
+use tokio::time::Instant;
+
+const NODE: &str = "node-1";
+const DB: &str = "/api/v1/namespaces/shop/secrets/db";
+/// The user and group `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// A node with the pods `shop/web` and `shop/other`, each of which has a Secret in its environment.
+struct Place {
+    api: ApiServer,
+    cri: CriServer,
+    daemon: Daemon,
+    sandbox: String,
+    _folder: TempDir,
+}
+
+impl Place {
+    async fn start(more: &[&str]) -> Self {
+        assert!(rustix::process::geteuid().is_root(), "these tests make cgroups, and so need root");
+        let (api, folder) = (ApiServer::start().await.unwrap(), tempfile::tempdir().unwrap());
+        let store = api.store();
+        store.create(node(NODE)).unwrap();
+        store.create(secret("shop", "db", &[("password", "one"), ("root", "two")])).unwrap();
+        store.create(secret("shop", "tls", &[("key", "three")])).unwrap();
+        let web =
+            pod("shop", "web").uid("uid-web").node(NODE).container("app", "shop/web:1").env_secret("db", "password");
+        store.create(web.build()).unwrap();
+        let other =
+            pod("shop", "other").uid("uid-other").node(NODE).container("app", "shop/other:1").env_secret("tls", "key");
+        store.create(other.build()).unwrap();
+        let kubeconfig = folder.path().join("kubeconfig");
+        api.write_kubeconfig(&kubeconfig, &api.add_user(User::node(NODE))).unwrap();
+        let cri = CriServer::start(&folder.path().join("cri.sock")).await.unwrap();
+        let sandbox = cri.containers().run_sandbox(&SandboxSpec::new("shop", "web", "uid-web"));
+        let endpoint = cri.endpoint();
+        let mut arguments = vec!["--kubeconfig", kubeconfig.to_str().unwrap(), "--runtime-endpoint", &endpoint];
+        arguments.extend(more);
+        let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+        daemon.ready().await;
+        fs::set_permissions(daemon.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Self { api, cri, daemon, sandbox, _folder: folder }
+    }
+
+    /// A running container of the pod `web`, and its cgroup.
+    fn run(&self, name: &str) -> Container {
+        self.run_in(&self.sandbox, name)
+    }
+
+    fn run_in(&self, sandbox: &str, name: &str) -> Container {
+        let id = self.cri.containers().create_container(sandbox, name, "shop/web:1").unwrap();
+        self.cri.containers().start_container(&id).unwrap();
+        Container { cgroups: Cgroups::of(&id), id }
+    }
+
+    /// `curl` in a container, as that user.
+    fn curl(&self, container: &Container, user: u32, path: &str) -> Command {
+        let mut command = container.cgroups.command(user);
+        command.args(["curl", "--silent", "--show-error", "--no-buffer", "--unix-socket"]).arg(self.daemon.socket());
+        command.args(["--write-out", "\n%{http_code}"]).arg(format!("http://larder{path}"));
+        command
+    }
+
+    async fn ask(&self, container: &Container, user: u32, path: &str) -> (u16, String) {
+        answer(run(self.curl(container, user, path)).await)
+    }
+
+    /// A watch in a container that has begun.
+    fn watch(&self, container: &Container, path: &str) -> Watch {
+        let mut command = tokio::process::Command::from(self.curl(container, NOBODY, path));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Watch { child, lines }
+    }
+}
+
+fn answer(output: Output) -> (u16, String) {
+    let printed = output.ok();
+    let (text, code) = printed.rsplit_once('\n').unwrap();
+    (code.parse().unwrap(), text.to_owned())
+}
+
+struct Container {
+    id: String,
+    cgroups: Cgroups,
+}
+
+struct Watch {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<String> {
+        tokio::time::timeout(LIMIT, self.lines.next_line()).await.expect("it goes on or ends").unwrap()
+    }
+
+    async fn event(&mut self) -> Value {
+        let line = self.next().await.expect("an event");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+}
+
+/// The cgroups of a container, one in each hierarchy of which there may be several: that of version 2, and the freezer of version 1.
+struct Cgroups(Vec<PathBuf>);
+
+impl Cgroups {
+    fn of(id: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let roots = mounts.lines().filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (at, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+            let is_freezer = || kind == "cgroup" && options.split(',').any(|option| option == "freezer");
+            (kind == "cgroup2" || is_freezer()).then(|| PathBuf::from(at))
+        });
+        // The runtimes of tests that run side by side draw the same IDs.
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let pod = format!("kubepods-{}-{number}/pod{id:.32}", std::process::id());
+        let paths: Vec<_> = roots.map(|root| root.join(&pod).join(id)).collect();
+        assert!(!paths.is_empty(), "no cgroups are mounted here: {mounts}");
+        for path in &paths {
+            fs::create_dir_all(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        }
+        Self(paths)
+    }
+
+    /// A program, whose arguments follow, in these cgroups and as that user and group.
+    fn command(&self, user: u32) -> Command {
+        const ENTER: &str =
+            "while [ \"$1\" != -- ]; do echo $$ >\"$1/cgroup.procs\" || exit 1; shift; done; shift; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", ENTER, "sh"]).args(&self.0).arg("--");
+        let user = user.to_string();
+        command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
+        command.stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // One whose processes are still ending stays. No other test has its name.
+            let _ = path.ancestors().take(3).try_for_each(fs::remove_dir);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_sees_its_own_whatever_its_user_and_nothing_of_others() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    let sandbox = place.cri.containers().run_sandbox(&SandboxSpec::new("shop", "other", "uid-other"));
+    let other = place.run_in(&sandbox, "app");
+    for user in [0, NOBODY] {
+        let get = async |path: &str| place.ask(&app, user, path).await;
+        let (code, text) = get(DB).await;
+        let json: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((code, &json["data"]), (200, &json!({"password": "b25l"})), "user {user}: {text}");
+        let (code, text) = get("/api/v1/secrets").await;
+        let list: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 1), "user {user}: {text}");
+        let (code, text) = get("/api/v1/pods").await;
+        assert!(code == 200 && text.contains("uid-web") && !text.contains("uid-other"), "user {user}: {code} {text}");
+        let (code, text) = get("/api/v1/nodes").await;
+        assert!(code == 200 && text.contains(NODE), "user {user}: {code} {text}");
+        let (code, text) = get("/larder/v1/pods/uid-web/status").await;
+        assert!(code == 200 && text.contains(&app.id), "user {user}: {code} {text}");
+        let (code, text) = get("/larder/v1/events").await;
+        assert!(code == 200 && text.contains(&app.id) && !text.contains("uid-other"), "user {user}: {code} {text}");
+        assert_eq!(get("/readyz?verbose").await.0, 200, "user {user}");
+        for path in [
+            "/api/v1/namespaces/shop/secrets/tls",
+            "/api/v1/namespaces/shop/pods/other",
+            "/api/v1/namespaces/shop/secrets/db?pod=other",
+            "/api/v1/namespaces",
+            "/larder/v1/pods/uid-other/status",
+            "/larder/v1/namespaces/shop/pods/other/status",
+            "/larder/v1/status",
+            "/larder/v1/whois?pid=1",
+            "/metrics",
+        ] {
+            let (code, text) = get(path).await;
+            let refusal = r#"container \"app\" of pod \"shop/web\" may not get "#;
+            let listed = r#"container \"app\" of pod \"shop/web\" may not list "#;
+            assert!(
+                code == 403 && (text.contains(refusal) || text.contains(listed)),
+                "user {user}, {path}: {code} {text}"
+            );
+        }
+    }
+    // The other pod sees its own.
+    assert_eq!(place.ask(&other, NOBODY, "/api/v1/namespaces/shop/secrets/tls").await.0, 200);
+    assert_eq!(place.ask(&other, 0, DB).await.0, 403);
+    // The host's root sees all, and its other users nothing.
+    assert_eq!(place.daemon.get("/api/v1/secrets").await.json()["items"].as_array().unwrap().len(), 2);
+    let mut command = Command::new("setpriv");
+    let user = NOBODY.to_string();
+    command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--", "curl", "--silent", "--unix-socket"]);
+    command.arg(place.daemon.socket()).args(["--write-out", "\n%{http_code}", "http://larder/api/v1/pods"]);
+    let (code, text) = answer(run(command).await);
+    assert!(code == 403 && text.contains("user 65534 may not read from larder"), "{code} {text}");
+    // Each decision is counted.
+    let metrics = place.daemon.get("/metrics").await.text;
+    for line in [
+        r#"larder_access_decisions_total{subject="pod",rule="reference",allowed="true"}"#,
+        r#"larder_access_decisions_total{subject="pod",rule="none",allowed="false"}"#,
+        r#"larder_access_decisions_total{subject="host",rule="none",allowed="false"}"#,
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_of_a_container_has_its_own_changes_alone() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    let mut watch = place.watch(&app, "/api/v1/secrets?watch=true");
+    let first = watch.event().await;
+    assert_eq!((&first["type"], &first["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("db")), "{first}");
+    place.api.store().apply(secret("shop", "tls", &[("key", "four")])).unwrap();
+    until("root sees the change", async || {
+        let tls = place.daemon.get("/api/v1/namespaces/shop/secrets/tls").await.json();
+        (tls["data"]["key"] == "Zm91cg==").then_some(())
+    })
+    .await;
+    place.api.store().apply(secret("shop", "db", &[("password", "five"), ("root", "six")])).unwrap();
+    let next = watch.event().await;
+    assert_eq!(
+        (&next["type"], &next["object"]["data"]),
+        (&json!("MODIFIED"), &json!({"password": "Zml2ZQ=="})),
+        "{next}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_the_runtime_has_not_told_of_is_waited_for() {
+    let place = Place::start(&["--events", "off"]).await;
+    for call in [Call::ListPodSandbox, Call::ListContainers] {
+        place.cri.inject(CallFault::hang().call(call));
+    }
+    until("a list hangs", async || (place.cri.calls(Call::ListPodSandbox).open > 0).then_some(())).await;
+    let app = place.run("app");
+    let asked = place.ask(&app, NOBODY, DB);
+    let released = async {
+        until("it waits", async || {
+            let metrics = place.daemon.get("/metrics").await.text;
+            metrics.contains("larder_pod_status_open_waits 1\n").then_some(())
+        })
+        .await;
+        place.cri.clear_faults();
+    };
+    let ((code, text), ()) = tokio::join!(asked, released);
+    assert!(code == 200 && text.contains("b25l"), "{code} {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_nobody_knows_is_refused_with_what_to_do() {
+    let place = Place::start(&[]).await;
+    let unknown =
+        Container { id: String::new(), cgroups: Cgroups::of(&format!("{:064x}", u64::from(std::process::id()))) };
+    let (code, text) = place.ask(&unknown, 0, DB).await;
+    assert!(
+        code == 403 && text.contains("a process of user 0 (") && text.contains("not told apart here"),
+        "{code} {text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_has_ended_loses_its_watch_and_its_successor_has_its_own() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    let mut watch = place.watch(&app, "/api/v1/secrets?watch=true");
+    assert_eq!(watch.event().await["type"], "ADDED");
+    let path = format!("/larder/v1/whois?containerID={}", app.id);
+    place.cri.containers().exit_container(&app.id, 0).unwrap();
+    until("the runtime tells that it has ended", async || {
+        (place.daemon.get(&path).await.json()["container"]["exitCode"] == 0).then_some(())
+    })
+    .await;
+    let told = Instant::now();
+    while let Some(line) = watch.next().await {
+        assert!(!line.contains("\"type\""), "nothing comes any more: {line}");
+    }
+    assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+    assert!(!watch.child.wait().await.unwrap().success(), "the connection is closed, and the answer has no end");
+    // Whoever is left in its cgroup sees nothing.
+    let (code, text) = place.ask(&app, 0, DB).await;
+    assert!(code == 403 && text.contains("its container has ended"), "{code} {text}");
+    let successor = place.run("app");
+    assert_eq!(place.ask(&successor, NOBODY, DB).await.0, 200);
+    // The pod goes from the API server, while the runtime still has its container.
+    let mut watch = place.watch(&successor, "/api/v1/secrets?watch=true");
+    assert_eq!(watch.event().await["type"], "ADDED");
+    place.api.store().delete(Kind::Pod, "shop", "web").unwrap();
+    while watch.next().await.is_some() {}
+    let (code, text) = place.ask(&successor, 0, DB).await;
+    assert!(code == 403 && text.contains("its pod is not among the pods of this node"), "{code} {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_api_server_a_container_still_sees_its_own() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    assert_eq!(place.ask(&app, NOBODY, DB).await.0, 200);
+    place.api.outage().await;
+    until("it is stale", async || {
+        let answer = place.daemon.get("/api/v1/namespaces/shop/pods/web").await;
+        answer.is_stale().then_some(())
+    })
+    .await;
+    for user in [0, NOBODY] {
+        let (code, text) = place.ask(&app, user, DB).await;
+        assert!(code == 200 && text.contains("b25l") && !text.contains("dHdv"), "{code} {text}");
+        assert_eq!(place.ask(&app, user, "/api/v1/namespaces/shop/secrets/tls").await.0, 403);
+        assert_eq!(place.ask(&app, user, "/api/v1/namespaces/shop/pods/web").await.0, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_has_all_its_connections_takes_none_from_others() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), "limits: {podConnections: 2}\n").unwrap();
+    let place = Place::start(&["--config", config.path().to_str().unwrap()]).await;
+    let app = place.run("app");
+    let sandbox = place.cri.containers().run_sandbox(&SandboxSpec::new("shop", "other", "uid-other"));
+    let other = place.run_in(&sandbox, "app");
+    let mut watches = Vec::new();
+    for _ in 0..2 {
+        let mut watch = place.watch(&app, "/api/v1/secrets?watch=true");
+        watch.event().await;
+        watches.push(watch);
+    }
+    let (code, text) = place.ask(&app, 0, DB).await;
+    assert!(code == 503 && text.contains("too many connections"), "{code} {text}");
+    assert_eq!(place.ask(&other, 0, "/api/v1/namespaces/shop/secrets/tls").await.0, 200);
+    assert_eq!(place.daemon.get(DB).await.code, 200);
+    drop(watches);
+    until("there is room again", async || (place.ask(&app, 0, DB).await.0 == 200).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pod_of_the_docs_reads_its_own_key() {
+    let (folder, daemon_folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let manifests = folder.path().join("manifests");
+    fs::create_dir(&manifests).unwrap();
+    let example = include_str!("../../../../docs/examples/pod-with-socket.yaml");
+    fs::write(manifests.join("web.yaml"), example).unwrap();
+    let cri = CriServer::start(&folder.path().join("cri.sock")).await.unwrap();
+    let endpoint = cri.endpoint();
+    let arguments = ["--manifests", manifests.to_str().unwrap(), "--runtime-endpoint", &endpoint];
+    let daemon = Daemon::spawn(daemon_folder, &arguments);
+    daemon.ready().await;
+    fs::set_permissions(daemon.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let pod = daemon.get("/api/v1/namespaces/shop/pods/web").await.json();
+    let (uid, spec) = (pod["metadata"]["uid"].as_str().unwrap(), &pod["spec"]["containers"][0]);
+    let sandbox = cri.containers().run_sandbox(&SandboxSpec::new("shop", "web", uid));
+    let id = cri.containers().create_container(&sandbox, spec["name"].as_str().unwrap(), "curl").unwrap();
+    cri.containers().start_container(&id).unwrap();
+    // Its command, as its user, and with the place of this socket.
+    let cgroups = Cgroups::of(&id);
+    let user = spec["securityContext"]["runAsUser"].as_u64().unwrap();
+    let mut command = cgroups.command(user.try_into().unwrap());
+    let socket = daemon.socket();
+    command.args(spec["command"].as_array().unwrap().iter().map(|word| {
+        let word = word.as_str().unwrap();
+        if word == "/run/larder/larder.sock" { socket.to_str().unwrap() } else { word }
+    }));
+    let mut command = tokio::process::Command::from(command);
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = Watch { child, lines }.event().await;
+    assert_eq!(first["object"]["data"], json!({"password": "bGV0LW1lLWlu"}), "{first}");
+}
