@@ -17,6 +17,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use larder_clock::{Clock, Timestamp};
 use larder_kube::KubeClient;
+use larder_objects::Outcome;
 use parking_lot::Mutex;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -68,6 +69,15 @@ pub struct FetchedDocument {
     pub gzip: Bytes,
     /// When it was fetched.
     pub at: Timestamp,
+    /// Whether this read fetched it.
+    pub outcome: Outcome,
+}
+
+impl FetchedDocument {
+    /// When larder asks for it again.
+    pub fn expires_at(&self) -> Timestamp {
+        self.at + REFRESH
+    }
 }
 
 type Fetch = OnceCell<FetchedDocument>;
@@ -98,17 +108,18 @@ impl Documents {
             (kept.last.clone(), Arc::clone(&kept.fetch))
         };
         if let Some(last) = &last
-            && clock.now().saturating_duration_since(last.at) < REFRESH
+            && clock.now() < last.expires_at()
         {
             return Ok(last.clone());
         }
+        let outcome = if last.is_some() { Outcome::Refreshed } else { Outcome::Fetched };
         let fetched = fetch
             .get_or_try_init(|| async {
                 let at = clock.now();
                 let json =
                     client.document(document.path()).await.map_err(|error| unknown(document, &error.to_string()))?;
                 let gzip = compressed(&json).map_err(|error| unknown(document, &error.to_string()))?;
-                Ok(FetchedDocument { gzip, at })
+                Ok(FetchedDocument { gzip, at, outcome: Outcome::Held })
             })
             .await;
         match (fetched, last) {
@@ -119,9 +130,9 @@ impl Documents {
                     kept.fetch = Arc::default();
                     kept.last = Some(fetched.clone());
                 }
-                Ok(fetched.clone())
+                Ok(FetchedDocument { outcome, ..fetched.clone() })
             }
-            (Err(_), Some(last)) => Ok(last),
+            (Err(_), Some(last)) => Ok(FetchedDocument { outcome: Outcome::FetchFailed, ..last }),
             (Err(error), None) => Err(error),
         }
     }

@@ -3,6 +3,7 @@
 use crate::access::{Access, Guarded};
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::freshness::generated;
 use crate::listen::Listen;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
@@ -69,6 +70,7 @@ pub(crate) fn local(app: &Arc<App>) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
         .layer(middleware::from_fn_with_state(Arc::clone(app), authorize))
+        .layer(middleware::map_response(generated))
         .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
 }
@@ -81,6 +83,7 @@ pub(crate) fn open(app: &Arc<App>) -> Router {
         .route("/metrics", get(health::metrics_for_all))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
+        .layer(middleware::map_response(generated))
         .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
 }
@@ -92,6 +95,7 @@ pub(crate) fn strangers(app: &Arc<App>) -> Router {
         .route("/readyz", get(health::readyz_without_reasons))
         .method_not_allowed_fallback(authorize_nobody)
         .fallback(authorize_nobody)
+        .layer(middleware::map_response(generated))
         .layer(middleware::from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
 }

@@ -9,6 +9,7 @@
 //! | says that the object is known to be absent | `larder; hit; detail=absent` |
 //! | says that this node has no such pod | `larder; hit; detail="absent from this node"` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
+//! | has no source: discovery, a review, larder's own state, a refusal | `larder` |
 //!
 //! `ttl` is the number of seconds that a fresh answer stays fresh. There is no `ttl` if no time ends the freshness: a watch keeps the
 //! object, the object is immutable and held, or every read fetches. A stale answer has a negative `ttl`: it has been stale for so many
@@ -53,6 +54,8 @@ pub enum Outcome {
     FetchFailed,
     /// larder did not hold the answer, and could not fetch it.
     Unknown,
+    /// larder made the answer itself. It has no source to hold or fetch it from.
+    Generated,
 }
 
 impl fmt::Display for CacheStatus {
@@ -63,6 +66,7 @@ impl fmt::Display for CacheStatus {
             Outcome::Refreshed => "larder; fwd=stale; stored",
             Outcome::FetchFailed => "larder; fwd=stale",
             Outcome::Unknown => "larder; fwd=miss",
+            Outcome::Generated => "larder",
         })?;
         if let Some(ttl) = self.ttl {
             // An sf-integer has at most 15 digits.
@@ -120,6 +124,7 @@ impl CacheStatus {
             (false, Some("miss"), false) => Outcome::Unknown,
             (false, Some("stale"), true) => Outcome::Refreshed,
             (false, Some("stale"), false) => Outcome::FetchFailed,
+            (false, None, false) => Outcome::Generated,
             _ => return None,
         };
         let ttl = match parameters.get("ttl") {
@@ -147,6 +152,7 @@ mod tests {
         check(Outcome::Fetched, Some(60), None, "larder; fwd=miss; stored; ttl=60");
         check(Outcome::Refreshed, Some(60), None, "larder; fwd=stale; stored; ttl=60");
         check(Outcome::FetchFailed, Some(-1), Some("a; b"), r#"larder; fwd=stale; ttl=-1; detail="a; b""#);
+        check(Outcome::Generated, None, None, "larder");
         check(Outcome::Unknown, None, Some(r#"say "x\""#), r#"larder; fwd=miss; detail="say \"x\\\"""#);
     }
 

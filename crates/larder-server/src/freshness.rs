@@ -3,10 +3,11 @@
 use crate::access::NodeClock;
 use crate::cache_status::{self, CacheStatus};
 use crate::wire::{seconds_until, source_name};
+use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use larder_clock::Timestamp;
-use larder_node::{Answer, Outcome};
-use larder_objects::{FreshState, Freshness};
+use larder_node::{Answer, FetchedDocument, Outcome};
+use larder_objects::{FreshState, Freshness, Source};
 
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
@@ -60,20 +61,51 @@ impl AnswerFreshness {
     }
 
     fn cache_status(&self, clock: NodeClock<'_>) -> CacheStatus {
-        let outcome = match self.outcome {
-            Outcome::Fetched => cache_status::Outcome::Fetched,
-            Outcome::Refreshed => cache_status::Outcome::Refreshed,
-            Outcome::FetchFailed => cache_status::Outcome::FetchFailed,
-            Outcome::Held => cache_status::Outcome::Hit,
-        };
+        let outcome = outcome(self.outcome);
         let detail = match &self.freshness.state {
             FreshState::Fresh => source_name(self.freshness.source).to_owned(),
             FreshState::Stale { reason, .. } => {
                 format!("stale: {}", self.why.clone().unwrap_or_else(|| reason.to_string()))
             }
         };
-        #[expect(clippy::cast_possible_truncation, reason = "seconds within the range of an i64, and it saturates")]
-        let ttl = self.expires_at.map(|at| seconds_until(clock, at).floor() as i64);
+        let ttl = self.expires_at.map(|at| whole_seconds_until(clock, at));
         CacheStatus { outcome, ttl, detail: Some(detail) }
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "seconds within the range of an i64, and it saturates")]
+fn whole_seconds_until(clock: NodeClock<'_>, at: Timestamp) -> i64 {
+    seconds_until(clock, at).floor() as i64
+}
+
+fn outcome(outcome: Outcome) -> cache_status::Outcome {
+    match outcome {
+        Outcome::Fetched => cache_status::Outcome::Fetched,
+        Outcome::Refreshed => cache_status::Outcome::Refreshed,
+        Outcome::FetchFailed => cache_status::Outcome::FetchFailed,
+        Outcome::Held => cache_status::Outcome::Hit,
+    }
+}
+
+/// The headers of a document of the API server.
+pub(crate) fn of_document(document: &FetchedDocument, clock: NodeClock<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut status = CacheStatus::new(outcome(document.outcome));
+    status.ttl = Some(whole_seconds_until(clock, document.expires_at()));
+    status.detail = Some(source_name(Source::LiveRead).to_owned());
+    headers.insert(header::AGE, HeaderValue::from(clock.now().saturating_duration_since(document.at).as_secs()));
+    if let Ok(value) = HeaderValue::from_str(&status.to_string()) {
+        headers.insert(CACHE_STATUS, value);
+    }
+    headers
+}
+
+/// Says of an answer that has no source, such as discovery or a refusal, that larder has just made it. Leaves any other one as it is.
+pub(crate) async fn generated(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.entry(header::AGE).or_insert(HeaderValue::from_static("0"));
+    if let Ok(value) = HeaderValue::from_str(&CacheStatus::new(cache_status::Outcome::Generated).to_string()) {
+        headers.entry(CACHE_STATUS).or_insert(value);
+    }
+    response
 }

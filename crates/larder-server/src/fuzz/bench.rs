@@ -71,10 +71,10 @@ impl Bench {
         let answered = async {
             let Ok(response) = router.clone().oneshot(request).await;
             let code = response.status();
-            for value in response.headers().get_all("cache-status") {
-                let parsed = value.to_str().ok().and_then(CacheStatus::parse);
-                assert!(parsed.is_some(), "{method} {target}: {value:?}");
-            }
+            let values: Vec<_> = response.headers().get_all("cache-status").iter().collect();
+            let parsed = values.first().and_then(|value| CacheStatus::parse(value.to_str().ok()?));
+            assert!(parsed.is_some() && values.len() == 1, "{method} {target}: {values:?}");
+            assert!(response.headers().contains_key(header::AGE), "{method} {target}: {:?}", response.headers());
             let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json");
             assert!(code.is_success() || is_json, "{method} {target}: {code} with {:?}", response.headers());
             // A watch has no length.

@@ -3,6 +3,7 @@
 use super::unknown_path;
 use crate::app::{App, Names, Shared};
 use crate::error::ApiError;
+use crate::freshness;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use flate2::read::GzDecoder;
@@ -65,10 +66,9 @@ fn decompressed(fetched: &FetchedDocument) -> Result<Vec<u8>, ApiError> {
 
 fn answer(app: &App, fetched: &FetchedDocument, body: Vec<u8>) -> Response {
     let mut response = body.into_response();
-    let age = app.node.clock().now().saturating_duration_since(fetched.at).as_secs();
     let headers = response.headers_mut();
+    headers.extend(freshness::of_document(fetched, app.node.clock()));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(header::AGE, HeaderValue::from(age));
     headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
     response
 }
