@@ -4,11 +4,11 @@
 //!
 //! # Limits
 //!
-//! A pod's containers get its command and arguments and nothing else: no volumes, no environment, no probes, no network
-//! of their own (sandboxes use the host's). Nothing is restarted unless the test asks for it.
+//! A pod's containers get its command, arguments, user and `hostPath` volumes, and nothing else: no other volumes, no environment, no
+//! probes, no network of their own (sandboxes use the host's). Nothing is restarted unless the test asks for it.
 
 use crate::image;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use larder_cri::proto;
 use proto::runtime_service_client::RuntimeServiceClient;
@@ -45,6 +45,8 @@ pub struct RunningPod {
     /// For each container's name the id of its newest instance.
     pub containers: BTreeMap<String, String>,
     sandbox_config: proto::PodSandboxConfig,
+    /// For each `hostPath` volume's name its path.
+    host_paths: BTreeMap<String, String>,
     restarts: BTreeMap<String, u32>,
 }
 
@@ -134,6 +136,7 @@ impl PodRunner {
             sandbox: sandbox.pod_sandbox_id,
             containers: BTreeMap::new(),
             sandbox_config: config,
+            host_paths: host_paths(pod),
             restarts: BTreeMap::new(),
         })
     }
@@ -180,8 +183,10 @@ impl PodRunner {
             labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect(),
             annotations: annotations.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
             log_path: format!("{}/{attempt}.log", container.name),
+            mounts: mounts(pod, container),
             linux: Some(proto::LinuxContainerConfig {
                 security_context: Some(proto::LinuxContainerSecurityContext {
+                    run_as_user: user(container),
                     namespace_options: pod.sandbox_config.linux.as_ref().and_then(|linux| {
                         linux.security_context.as_ref().and_then(|context| context.namespace_options.clone())
                     }),
@@ -205,6 +210,31 @@ impl PodRunner {
         pod.containers.insert(container.name.clone(), id.clone());
         pod.restarts.insert(container.name.clone(), attempt);
         Ok(id)
+    }
+
+    /// Runs a command in a container, as the container's user, and returns what it printed.
+    ///
+    /// # Errors
+    ///
+    /// When the runtime refuses, or the command fails.
+    pub async fn exec(&self, id: &str, command: &[&str]) -> Result<String> {
+        let command: Vec<_> = command.iter().map(|word| (*word).to_owned()).collect();
+        let what = command.join(" ");
+        let request = proto::ExecSyncRequest { container_id: id.into(), cmd: command, timeout: 30 };
+        let answer = self.runtime().exec_sync(request).await.with_context(|| format!("{what} in {id}"))?.into_inner();
+        let [out, error] = [answer.stdout, answer.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        ensure!(answer.exit_code == 0, "{what} in {id}: exit code {}: {out}{error}", answer.exit_code);
+        Ok(out)
+    }
+
+    /// What an instance of a container has printed, each line with its time and stream in front. `attempt` is 0 for the first instance.
+    ///
+    /// # Errors
+    ///
+    /// When it has no log yet.
+    pub fn log(&self, pod: &RunningPod, container: &str, attempt: u32) -> Result<String> {
+        let log = Path::new(&pod.sandbox_config.log_directory).join(container).join(format!("{attempt}.log"));
+        std::fs::read_to_string(&log).with_context(|| format!("read {}", log.display()))
     }
 
     /// Asks a container to end, and kills it after `grace`.
@@ -277,4 +307,27 @@ impl PodRunner {
         }
         Ok((started, removed))
     }
+}
+
+fn host_paths(pod: &Pod) -> BTreeMap<String, String> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(|volume| Some((volume.name.clone(), volume.host_path.as_ref()?.path.clone()))).collect()
+}
+
+fn mounts(pod: &RunningPod, container: &Container) -> Vec<proto::Mount> {
+    let mounts = container.volume_mounts.iter().flatten();
+    let mounts = mounts.filter_map(|mount| {
+        Some(proto::Mount {
+            container_path: mount.mount_path.clone(),
+            host_path: pod.host_paths.get(&mount.name)?.clone(),
+            readonly: mount.read_only.unwrap_or_default(),
+            ..Default::default()
+        })
+    });
+    mounts.collect()
+}
+
+fn user(container: &Container) -> Option<proto::Int64Value> {
+    let value = container.security_context.as_ref()?.run_as_user?;
+    Some(proto::Int64Value { value })
 }
