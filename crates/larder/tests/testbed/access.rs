@@ -7,9 +7,7 @@ use kube::api::PostParams;
 use larder_testbed::poll::until;
 use larder_testbed::{Options, Testbed};
 use serde_json::{Value, json};
-use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 const LIMIT: Duration = Duration::from_mins(1);
 /// The user `nobody`.
@@ -49,7 +47,7 @@ async fn ask(testbed: &Testbed, id: &str, path: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn pods_see_their_own_over_the_mounted_socket_and_nothing_of_others() {
-    let testbed = Testbed::start(Options::default()).await.expect("testbed");
+    let testbed = Testbed::start(Options { node_ttl: Some(2), ..Options::default() }).await.expect("testbed");
     let cluster = Cluster::new(&testbed).await;
     for name in ["of-root", "of-nobody"] {
         let secret =
@@ -112,32 +110,36 @@ async fn pods_see_their_own_over_the_mounted_socket_and_nothing_of_others() {
     check("without the API server").await;
 }
 
-/// A pod follows its Secret until its container ends, and the next instance of the container reads again.
+/// A pod follows its Secret until its container ends, and the next instance of the container follows it again.
 async fn a_watch_and_a_successor(testbed: &Testbed, cluster: &Cluster, daemon: &Daemon, secrets: &str) {
     cluster.create_secret("watched", "one").await;
-    let pod = cluster.create_pod("watches", spec(daemon, NOBODY, "watched")).await;
+    let mut spec = spec(daemon, NOBODY, "watched");
+    let url = format!("http://larder{secrets}?watch=true");
+    spec["containers"][0]["command"] = json!([&CURL[..], &[&*url]].concat());
+    let pod = cluster.create_pod("watches", spec).await;
     let mut running = testbed.pods().run(&pod).await.expect("runs");
-    let id = running.containers["main"].clone();
-    let endpoint = testbed.runtime_endpoint();
-    let mut watch = tokio::process::Command::new(testbed.crictl_program());
-    watch
-        .args(["--runtime-endpoint", &endpoint, "exec", &id])
-        .args(CURL)
-        .arg(format!("http://larder{secrets}?watch=true"));
-    let mut watch = watch.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("crictl");
-    let mut lines = BufReader::new(watch.stdout.take().expect("stdout")).lines();
-    let mut next = async || tokio::time::timeout(LIMIT, lines.next_line()).await.expect("in time").expect("text");
-    let added = next().await.expect("an event");
-    assert!(added.contains("\"ADDED\"") && added.contains("watched"), "{added}");
+    let printed = |attempt: u32| testbed.pods().log(&running, "main", attempt).unwrap_or_default();
+    let has = async |attempt: u32, event: &str, value: &str| {
+        let printed = until("the event has come", LIMIT, async || {
+            let log = printed(attempt);
+            let is_it = |line: &str| line.contains(&format!("\"type\":\"{event}\"")) && line.contains(value);
+            if log.lines().any(is_it) { Ok(()) } else { Err(log) }
+        });
+        printed.await.unwrap_or_else(|error| panic!("{event}: {error}"));
+    };
+    has(0, "ADDED", "b25l").await;
     cluster.update_secret("watched", "two").await;
-    let modified = next().await.expect("an event");
-    assert!(modified.contains("\"MODIFIED\"") && modified.contains("dHdv"), "{modified}");
+    has(0, "MODIFIED", "dHdv").await;
+    let id = running.containers["main"].clone();
     testbed.pods().stop_container(&id, Duration::ZERO).await.expect("stopped");
-    while next().await.is_some() {}
     let main = &pod.spec.as_ref().expect("spec").containers[0];
-    let successor = testbed.pods().start_container(&mut running, main).await.expect("restarts");
-    let (code, own) = ask(testbed, &successor, &format!("{secrets}/watched")).await;
-    assert_eq!((code, &own["data"]["key"]), (200, &json!("dHdv")), "{own}");
+    testbed.pods().start_container(&mut running, main).await.expect("restarts");
+    let printed = |attempt: u32| testbed.pods().log(&running, "main", attempt).unwrap_or_default();
+    let again = until("its successor follows it", LIMIT, async || {
+        let log = printed(1);
+        if log.contains("\"type\":\"ADDED\"") && log.contains("dHdv") { Ok(()) } else { Err(log) }
+    });
+    again.await.expect("followed");
     testbed.pods().remove(&running.sandbox).await.expect("removed");
     cluster.delete_pod("watches").await;
     cluster.api::<Secret>().delete("watched", &kube::api::DeleteParams::default()).await.expect("deleted");

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `objects.rs` | what pods refer to is served, refreshed, fetched for a new pod, and refused otherwise |
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
+//! | `access.rs` | what real pods see of larder over the mounted socket |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `clients.rs` | clients that others wrote see through larder what the API server did |
@@ -18,6 +19,7 @@
 //! a testbed has its own, so they run side by side. Nothing here waits for a fixed time: each look at something is repeated until it
 //! is as it should be, or a deadline has passed.
 
+mod access;
 mod clients;
 mod cluster;
 mod daemon;
