@@ -99,6 +99,9 @@ fn every_test_that_a_document_names_exists() {
     let mut missing = Vec::new();
     let mut number = 0;
     for entry in fs::read_dir(root().join("docs")).expect("the documents").flatten() {
+        if entry.path().extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
         let text = fs::read_to_string(entry.path()).expect("a document");
         for (line, name) in cited(&text) {
             number += 1;

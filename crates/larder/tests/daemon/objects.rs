@@ -134,7 +134,8 @@ async fn another_node_is_refused_and_a_pod_of_another_node_is_not_found() {
         let answer = shop.daemon.get(path).await;
         assert_eq!(answer.code, 403, "{path}: {answer:?}");
         assert!(answer.json()["message"].as_str().unwrap().contains(told), "{answer:?}");
-        assert!(!answer.headers.contains_key("cache-status"), "{answer:?}");
+        // Nothing is said of the other node.
+        assert_eq!(answer.headers["cache-status"], "larder", "{answer:?}");
     }
     assert_eq!(shop.daemon.get("/api/v1/nodes/node-1").await.code, 200);
     let all = json!({"allowed": true, "reason": "administrators see everything"});
