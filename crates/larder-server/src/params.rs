@@ -69,9 +69,9 @@ impl Params {
         value.parse().map(Some).map_err(refused)
     }
 
-    /// A whole number, as the API server reads it.
+    /// A whole number, as the API server reads it: an empty one is refused.
     pub(crate) fn integer(&self, name: &'static str) -> Result<Option<i64>, ApiError> {
-        let Some(value) = self.text(name) else {
+        let Some(value) = self.0.get(name) else {
             return Ok(None);
         };
         value.parse().map(Some).map_err(|_| ApiError::bad_parameter(name, value, "is not a whole number".to_owned()))

@@ -249,7 +249,9 @@ mod tests {
         for limit in ["500", "0", "-1"] {
             check(&format!("limit={limit}"), Ok(Version::Any));
         }
-        check("limit=many", Err(400));
+        for bad in ["limit=many", "limit=", "limit", "timeoutSeconds="] {
+            check(bad, Err(400));
+        }
     }
 
     #[test]
