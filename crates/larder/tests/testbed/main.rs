@@ -7,6 +7,7 @@
 //! | `access.rs` | what real pods see of larder over the mounted socket |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
+//! | `requests.rs` | unusual requests are answered as the API server answers them |
 //! | `clients.rs` | clients that others wrote see through larder what the API server did |
 //! | `python.rs` | Python's client reads through `larder proxy`; without a node |
 //! | `prometheus.rs` | what Prometheus discovers by larder is what it discovers by the API server |
@@ -30,6 +31,7 @@ mod objects;
 mod outage;
 mod prometheus;
 mod python;
+mod requests;
 mod runtime;
 mod schemathesis;
 mod start;
