@@ -6,6 +6,7 @@
 //! - [`cluster`]: both with a kubelet between them, and pods that start, crash and restart.
 //! - [`proxy`]: a proxy in front of the API server, with faults on command.
 //! - [`objects`]: short ways to write pods, Secrets and `ConfigMap`s.
+//! - [`tokens`]: service-account tokens, good and forged.
 //! - [`poll_until`]: waiting for a condition with a deadline.
 
 pub mod api_server;
@@ -15,5 +16,6 @@ pub mod cri_runtime;
 pub mod objects;
 mod poll;
 pub mod proxy;
+pub mod tokens;
 
 pub use poll::{NotMet, poll_until};
