@@ -20,7 +20,7 @@ pub(crate) enum Caller {
         uid: u32,
         /// Its groups.
         gids: Arc<[u32]>,
-        /// Whether it sees everything: root does, and the daemon's own user.
+        /// Whether it sees everything: root does, the daemon's own user, and the admin groups.
         is_admin: bool,
     },
     /// A process of a container that connected to the socket.
@@ -110,7 +110,8 @@ impl Caller {
     pub(crate) fn advice(&self) -> &'static str {
         match self {
             Self::Host { .. } => {
-                "of the host's processes, only root and larder's own user may; ask as root, or from a pod for what is the pod's own"
+                "of the host's processes, only root, larder's own user and the admin groups (--socket-admin-group) may; ask as root, or from a pod for \
+                 what is the pod's own"
             }
             Self::Container(_) => {
                 "a container sees its own pod, the name and a few labels of its node, and the keys of Secrets and ConfigMaps that it mounts \

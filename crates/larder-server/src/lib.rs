@@ -48,6 +48,7 @@
 
 mod access;
 mod activity;
+mod admins;
 mod admission;
 mod app;
 pub mod cache_status;
@@ -74,6 +75,7 @@ mod socket;
 mod whois;
 pub mod wire;
 
+pub use admins::{AccessError, AccessOptions};
 pub use daemon_error::DaemonError;
 pub use error::ErrorBody;
 pub use larder_tls::TlsOptions;

@@ -15,6 +15,7 @@ mod local;
 mod tls;
 
 use crate::activity::Activity;
+use crate::admins::{AccessError, AccessOptions, Admins};
 use crate::admission::{Admission, Admitted};
 use crate::app::{self, App};
 use crate::caller::Caller;
@@ -89,6 +90,8 @@ pub struct ServeOptions {
     pub listen: Option<SocketAddr>,
     /// The certificates of that address.
     pub tls: TlsOptions,
+    /// Who sees what.
+    pub access: AccessOptions,
     /// The limits of clients.
     pub limits: Limits,
 }
@@ -103,18 +106,19 @@ impl ServeOptions {
     /// options.validate().unwrap();
     /// ```
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        let (tls, limits) = (TlsOptions::default(), Limits::default());
-        Self { socket: socket.into(), metrics_address: None, listen: None, tls, limits }
+        let (tls, access, limits) = (TlsOptions::default(), AccessOptions::default(), Limits::default());
+        Self { socket: socket.into(), metrics_address: None, listen: None, tls, access, limits }
     }
 
     /// Checks the options before larder listens.
     ///
     /// # Errors
     ///
-    /// If a limit or an option of TLS is invalid, or if no socket can have the path.
+    /// If a limit or an option of TLS or of access is invalid, or if no socket can have the path.
     pub fn validate(&self) -> Result<(), ServeError> {
         self.limits.validate()?;
         self.tls.validate(self.listen.is_some())?;
+        self.access.validate()?;
         Ok(socket::check(&self.socket)?)
     }
 }
@@ -148,6 +152,9 @@ pub enum ServeError {
     /// The certificates for that address cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// An option of access cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
 }
 
 /// The listening local API. It answers once it [runs](Self::run).
@@ -157,6 +164,7 @@ pub struct Server {
     socket: PersistentSocket,
     metrics: Option<TcpListener>,
     listen: Option<(TcpListener, Arc<Listen>)>,
+    admins: Admins,
     limits: Limits,
     token: CancellationToken,
 }
@@ -173,6 +181,7 @@ impl Server {
     /// If it is dropped, it leaves no socket behind.
     pub async fn bind(node: Arc<Node>, options: ServeOptions, token: CancellationToken) -> Result<Self, ServeError> {
         options.validate()?;
+        let admins = Admins::of(&options.access)?;
         let socket = PersistentSocket::bind(options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
@@ -185,7 +194,7 @@ impl Server {
             None => None,
         };
         let app = App::new(node, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
-        Ok(Self { app, socket, metrics, listen, limits: options.limits, token })
+        Ok(Self { app, socket, metrics, listen, admins, limits: options.limits, token })
     }
 
     /// The address of the metrics, with the real port in place of port 0.
@@ -209,6 +218,7 @@ impl Server {
             token: self.token.clone(),
             tracker: TaskTracker::new(),
             app: Arc::clone(&self.app),
+            admins: self.admins,
             open: Mutex::new(Open {
                 own: Admission::new(self.limits.connections),
                 pods: Pods::default(),
@@ -243,6 +253,7 @@ struct Connections {
     token: CancellationToken,
     tracker: TaskTracker,
     app: Arc<App>,
+    admins: Admins,
     open: Mutex<Open>,
 }
 

@@ -7,14 +7,15 @@
 //!
 //! - *Known once*: who a connection is of is decided before its first request, and for all of them. A connection that is handed on to another
 //!   process stays that of its first one.
-//! - *The host's alone are admins*: root and the daemon's user count only in no container and in the daemon's user namespace. Everybody else
-//!   is a container, whatever its user, or nobody.
+//! - *The host's alone are admins*: root, the daemon's user and the admin groups count only in no container and in the daemon's user namespace,
+//!   and all but root only in the daemon's PID namespace. Everybody else is a container, whatever its user and groups, or nobody.
 //! - *Ended is closed*: the connection of a container ends when the runtime tells that the container has ended, or when its pod has gone. A
 //!   request under way then, such as a watch, ends with it.
 //! - *Apart*: the connections of each pod, of root, and of those who may see nothing have places of their own. So have those of containers that
 //!   are waited for.
 
 use super::{Connections, Open, turn_away, turned_away};
+use crate::admins::Admins;
 use crate::admission::{Admission, Admitted};
 use crate::app;
 use crate::caller::{Caller, Container};
@@ -23,7 +24,7 @@ use crate::limits::Limits;
 use crate::metrics::Listener;
 use crate::socket::PersistentSocket;
 use futures_util::FutureExt as _;
-use larder_identity::{Peer, PeerError, PidSource, Process, ProcessError};
+use larder_identity::{Peer, PeerError, Process, ProcessError};
 use larder_node::{Node, Whois, WhoisError, WhoisPod};
 use larder_pleg::ContainerState;
 use larder_pod_status::PodUid;
@@ -119,7 +120,7 @@ impl Connections {
     async fn first_look(&self, stream: &UnixStream) -> Look {
         let mut tries = MOST_EVICTIONS;
         loop {
-            let looked = look(self.app.node.for_larder(), stream);
+            let looked = look(self.app.node.for_larder(), &self.admins, stream);
             match looked {
                 // A look opens files, and an idle connection makes room for them, as for a new connection.
                 Err(error) if is_out_of_files(&error) && tries > 0 && !self.token.is_cancelled() => {
@@ -144,7 +145,7 @@ impl Connections {
         let (this, clients) = (Arc::clone(self), Arc::clone(clients));
         self.tracker.spawn(async move {
             let caller = tokio::select! {
-                caller = identify(this.app.node.for_larder(), &peer, IDENTIFY) => {
+                caller = identify(this.app.node.for_larder(), &this.admins, &peer, IDENTIFY) => {
                     caller.unwrap_or_else(|error| unresolved(peer.uid(), &error))
                 }
                 () = activity.evicted.cancelled() => return,
@@ -232,9 +233,9 @@ enum Unknown {
     Whois(#[from] WhoisError),
 }
 
-fn look(node: &Node, stream: &UnixStream) -> Result<Look, Unknown> {
-    let peer = Peer::of(stream, PidSource::Socket)?;
-    match identify(node, &peer, IDENTIFY).now_or_never() {
+fn look(node: &Node, admins: &Admins, stream: &UnixStream) -> Result<Look, Unknown> {
+    let peer = Peer::of(stream, admins.source)?;
+    match identify(node, admins, &peer, IDENTIFY).now_or_never() {
         Some(caller) => Ok(Look::Known(caller?)),
         None => Ok(Look::Later(peer)),
     }
@@ -254,15 +255,15 @@ fn is_out_of_files(error: &Unknown) -> bool {
 }
 
 /// Who the process is, as soon as that is known, and within `deadline`.
-async fn identify(node: &Node, peer: &Peer, deadline: Duration) -> Result<Caller, Unknown> {
+async fn identify(node: &Node, admins: &Admins, peer: &Peer, deadline: Duration) -> Result<Caller, Unknown> {
     Ok(match node.whois_process(peer.process(), deadline).await? {
-        Whois::Host => of_host(peer)?,
+        Whois::Host => of_host(admins, peer)?,
         Whois::Pod(found) => of_pod(node, peer.uid(), &found),
         _ => unresolved(peer.uid(), &"it is neither of the host nor of a pod"),
     })
 }
 
-fn of_host(peer: &Peer) -> Result<Caller, ProcessError> {
+fn of_host(admins: &Admins, peer: &Peer) -> Result<Caller, ProcessError> {
     let (uid, own) = (peer.uid(), rustix::process::geteuid());
     let means_the_same = match peer.process().is_in_host_user_namespace() {
         Ok(means_the_same) => means_the_same,
@@ -271,9 +272,9 @@ fn of_host(peer: &Peer) -> Result<Caller, ProcessError> {
         Err(ProcessError::Unreadable { problem, .. }) if !own.is_root() && is_denied(&problem) => true,
         Err(error) => return Err(error),
     };
-    let is_own = || uid == own.as_raw() && is_in_own_pid_namespace(peer.process());
-    let is_admin = means_the_same && (uid == 0 || is_own());
-    let gids = std::iter::once(peer.gid()).chain(peer.groups().iter().copied()).collect();
+    let gids: Arc<[u32]> = std::iter::once(peer.gid()).chain(peer.groups().iter().copied()).collect();
+    let is_named = || (uid == own.as_raw() || admins.have(&gids)) && is_in_own_pid_namespace(peer.process());
+    let is_admin = means_the_same && (uid == 0 || is_named());
     Ok(Caller::Host { uid, gids, is_admin })
 }
 
@@ -282,7 +283,7 @@ fn is_denied(problem: &io::Error) -> bool {
 }
 
 /// Whether a process is in the daemon's PID namespace, and not in one below. A container whose cgroup has no name of a container is in one
-/// below, and the user of the daemon means little there: many images run as 65532.
+/// below, and the daemon's user and groups mean little there: many images run as 65532, and a pod chooses its groups.
 fn is_in_own_pid_namespace(process: &Process) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
     status.is_ok_and(|status| has_one_id(&status, process.pid())) && process.is_alive()

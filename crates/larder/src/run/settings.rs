@@ -195,6 +195,7 @@ impl Settings {
         let checked = checked.and_then(|()| {
             self.serve.validate().map_err(|error| match &error {
                 ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
+                ServeError::Access(access) => self.refuse(&format!("access.{}", access.field), &access.problem, None),
                 ServeError::Tls(TlsError::Option { field, problem }) => {
                     self.refuse(&format!("tls.{field}"), problem, None)
                 }

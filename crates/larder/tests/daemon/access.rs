@@ -143,12 +143,21 @@ impl Cgroups {
 
     /// A program, whose arguments follow, in these cgroups and as that user and group.
     fn command(&self, user: u32) -> Command {
+        self.of_user(user, &["--clear-groups"])
+    }
+
+    /// The same, with these groups besides the user's own.
+    fn command_in(&self, user: u32, groups: &str) -> Command {
+        self.of_user(user, &["--groups", groups])
+    }
+
+    fn of_user(&self, user: u32, groups: &[&str]) -> Command {
         const ENTER: &str =
             "while [ \"$1\" != -- ]; do echo $$ >\"$1/cgroup.procs\" || exit 1; shift; done; shift; exec \"$@\"";
         let mut command = Command::new("sh");
         command.args(["-c", ENTER, "sh"]).args(&self.0).arg("--");
         let user = user.to_string();
-        command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
+        command.args(["setpriv", "--reuid", &user, "--regid", &user]).args(groups).arg("--");
         command.stdin(Stdio::null());
         command
     }
@@ -225,6 +234,43 @@ async fn a_container_sees_its_own_whatever_its_user_and_nothing_of_others() {
         r#"larder_access_decisions_total{subject="host",rule="none",allowed="false"}"#,
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_group_sees_all_on_the_host_and_nothing_more_in_a_container() {
+    for older in [false, true] {
+        let config = tempfile::NamedTempFile::new().unwrap();
+        fs::write(config.path(), format!("access: {{peerPidfd: {}}}\n", !older)).unwrap();
+        let arguments = ["--config", config.path().to_str().unwrap(), "--socket-admin-group", "4242,daemon"];
+        let place = Place::start(&arguments).await;
+        let app = place.run("app");
+        let curl = |groups: &str, before: &[&str]| {
+            let (mut words, user) = (before.to_vec(), NOBODY.to_string());
+            words.extend(["setpriv", "--reuid", &user, "--regid", &user, "--groups", groups, "--", "curl", "--silent"]);
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]).arg("--unix-socket").arg(place.daemon.socket());
+            command.args(["--write-out", "\n%{http_code}", "http://larder/api/v1/namespaces/shop/secrets/tls"]);
+            command
+        };
+        // `daemon` has this ID on every Linux.
+        for groups in ["4242", "7,4242", "1"] {
+            let (code, text) = answer(run(curl(groups, &[])).await);
+            assert!(code == 200 && text.contains("dGhyZWU="), "groups {groups}, older {older}: {code} {text}");
+        }
+        let (code, text) = answer(run(curl("4243", &[])).await);
+        assert!(code == 403 && text.contains("--socket-admin-group"), "older {older}: {code} {text}");
+        // A PID namespace of its own, as a container has whose cgroup has no name of one.
+        let (code, text) = answer(run(curl("4242", &["unshare", "--pid", "--fork", "--"])).await);
+        assert_eq!(code, 403, "older {older}: {text}");
+        let mut command = app.cgroups.command_in(NOBODY, "4242");
+        command.args(["curl", "--silent", "--unix-socket"]).arg(place.daemon.socket());
+        command.args(["--write-out", "\n%{http_code}", "http://larder/api/v1/namespaces/shop/secrets/tls"]);
+        let (code, text) = answer(run(command).await);
+        assert!(
+            code == 403 && text.contains(r#"container \"app\" of pod \"shop/web\""#),
+            "older {older}: {code} {text}"
+        );
     }
 }
 

@@ -68,6 +68,12 @@ settings! {
     /// Accept a lower resourceVersion from a consistent read: the etcd was restored from a backup
     config.policy.accept_older_versions;
 
+    /// The groups of the host whose processes see everything over the socket, as names of /etc/group or IDs; not those of containers
+    serve.access.admin_groups: flag("socket-admin-group", "GROUP").default("none");
+    /// Ask the kernel for a pidfd of each process that connects to the socket; when off, as before Linux 6.5, larder opens the process by
+    /// its PID
+    serve.access.peer_pidfd;
+
     /// The folder of larder's own certificate authority and serving certificate; larder makes it for its own user alone
     serve.tls.directory: flag("tls-directory", "DIR");
     /// The serving certificate, with its chain, if larder is not to issue its own; read again when it changes
@@ -145,7 +151,7 @@ settings! {
     /// The longest pause between inspections of a pod
     config.pleg.inspection_backoff_max;
 
-    /// The most connections of the host's root and larder's own user
+    /// The most connections of the host's root, larder's own user and the admin groups
     serve.limits.connections;
     /// The most connections of the containers of one pod
     serve.limits.pod_connections;
@@ -153,7 +159,7 @@ settings! {
     serve.limits.foreign_connections;
     /// The most requests in flight on one HTTP/2 connection
     serve.limits.http2_streams;
-    /// The most HTTP/2 requests in flight on all connections of root and larder's own user; one more gets a 429
+    /// The most HTTP/2 requests in flight on all connections of root, larder's own user and the admin groups; one more gets a 429
     serve.limits.http2_requests;
     /// The most connections to listen of clients that may read
     serve.limits.listen_connections;
