@@ -2,10 +2,13 @@
 
 use crate::fake::{Answer, Fake, Feed, later, no_streaming, ok, pod, pods, raw, secret, status, until};
 use larder_clock::{Clock, Jitter, TokioClock};
-use larder_kube::{KubeOptions, NodeSource, PodSource};
-use larder_objects::{Fetch, FreshState, ObjectKey, ObjectTtl, ReadKind, Source, StaleReason, Ttl};
+use larder_kube::{KubeClient, KubeOptions, NodeSource, PodSource};
+use larder_objects::{
+    Fetch, FreshState, ObjectKey, ObjectTtl, ReadKind, ReflectorSink, Reflectors, Scope, Source, StaleReason, Ttl,
+};
 use larder_resource::{Pod, SourceReader};
 use serde_json::{Value, json};
+use std::any::Any;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -268,6 +271,45 @@ async fn a_server_that_serves_all_but_this_is_not_asked_in_a_loop() {
         // Of one that it cannot reach it knocks every few seconds; of others it keeps away for up to half a minute.
         let most = if index == 0 { 600 * 2 / 5 + 10 } else { 600 / 15 + 10 };
         assert!(asked <= most, "{asked} times in ten minutes, at most {most} were due");
+    }
+}
+
+/// How often each of the list-watches asks in ten minutes, of a server that none of them reaches.
+#[tokio::test(start_paused = true)]
+async fn pods_and_the_node_alone_try_a_server_that_cannot_be_reached_every_few_seconds() {
+    fn start_pods(client: &KubeClient) -> Box<dyn Any> {
+        let source = PodSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+        Box::new(AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new()))))
+    }
+    fn start_node(client: &KubeClient) -> Box<dyn Any> {
+        let source = NodeSource::new(client.clone(), "n1", TokioClock::new()).unwrap();
+        Box::new(AbortOnDropHandle::new(tokio::spawn(source.run(CancellationToken::new()))))
+    }
+    fn start_reflector(client: &KubeClient, scope: &Scope) -> Box<dyn Any> {
+        let (sink, events) = ReflectorSink::channel();
+        let reflectors = client.reflectors(larder_resource::ObjectKind::Secret);
+        let reflector = reflectors.start(scope, None, sink);
+        Box::new((reflector, reflectors, events))
+    }
+    fn start_object(client: &KubeClient) -> Box<dyn Any> {
+        start_reflector(client, &Scope::Object(ObjectKey::new("web", "tls")))
+    }
+    fn start_namespace(client: &KubeClient) -> Box<dyn Any> {
+        start_reflector(client, &Scope::Namespace("web".into()))
+    }
+    // Pauses of 2.5 to 5 s, and of 15 to 30 s once they are long.
+    let cases: [(&str, fn(&KubeClient) -> Box<dyn Any>, _); 4] = [
+        ("pods", start_pods, 120..=250),
+        ("the node", start_node, 120..=250),
+        ("an object", start_object, 20..=50),
+        ("a namespace", start_namespace, 20..=50),
+    ];
+    for (name, start, due) in cases {
+        let fake = Fake::always(|_| Answer::Break);
+        let _running = start(&fake.client(KubeOptions::default()));
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        let asked = fake.paths().len();
+        assert!(due.contains(&asked), "{name}: {asked} times, {due:?} were due");
     }
 }
 
