@@ -257,6 +257,20 @@ async fn a_streaming_list_that_dribbles_fails_by_its_deadline_and_holds_up_no_ot
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_streaming_list_that_hangs_at_a_server_that_has_served_one_is_a_failure() {
+    let (_open, served) = Feed::listing("10", &[secret("web", "first", "3")]);
+    let (_hangs, hanging) = Feed::new();
+    let (_again, after) = Feed::listing("11", &[tls("4")]);
+    let fake = Fake::new([served, hanging, after]);
+    let reflectors = reflectors(&fake, KubeOptions::default());
+    let first = Told::of(&reflectors, "first", None);
+    first.expect(["listing", "replace: 3"]).await;
+    let second = Told::of(&reflectors, "tls", None);
+    second.expect(["listing", "failed: timeout", "listing", "replace: 4"]).await;
+    assert!(fake.asked().iter().all(Asked::is_watch), "{:?}", fake.paths());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_that_has_begun_is_complete_within_the_deadline_of_a_read_or_its_watch_has_failed() {
     let (_fake, _reflect, feed, told) = synced("10").await;
     let begun = Instant::now();
@@ -275,6 +289,9 @@ async fn absence_is_told_by_a_complete_list_alone() {
     let told = Told::of(&reflectors, "tls", None);
     feed.bookmark("5").await;
     told.expect(["listing"]).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    // An end without a version is none: nothing could go on from it.
+    initial(&feed, "", &[]).await;
     tokio::time::advance(Duration::from_secs(1)).await;
     told.nothing_more();
     initial(&feed, "10", &[]).await;
@@ -379,32 +396,49 @@ async fn a_watch_that_ends_some_seconds_before_its_time_goes_on_where_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_whose_watch_finds_no_room_is_listed_at_least_every_45_s() {
-    fn answer(path: &str) -> Answer {
-        if path.contains("sendInitialEvents") {
-            return no_streaming();
-        }
-        if !path.contains("watch=true") {
-            return secrets("10", &[]);
-        }
-        let (feed, answer) = Feed::new();
-        // Open for as long as the test runs.
+    /// A watch that is open for as long as the test runs.
+    fn open((feed, answer): (Feed, Answer)) -> Answer {
         std::mem::forget(feed);
         answer
     }
-    let fake = Fake::always(answer);
-    let mut options = KubeOptions::default();
-    options.jitter = Jitter::from_seed(1);
-    // One for a watch, and one for reads.
-    options.http1_connections = 2;
-    let reflectors = reflectors(&fake, options);
-    let watched = Told::of(&reflectors, "tls", None);
-    watched.expect(["listing", "listing", "replace: none", "confirm"]).await;
-    let _polled = Told::of(&reflectors, "other", None);
-    let is_list = |asked: &Asked| !asked.is_watch() && asked.path.ends_with("metadata.name%3Dother");
-    let lists = || fake.asked().into_iter().filter(is_list).map(|asked| asked.at).collect::<Vec<_>>();
-    until(|| lists().len() > 20).await;
-    let longest = lists().windows(2).map(|pair| pair[1] - pair[0]).max();
-    assert!(longest <= Some(Duration::from_secs(45)), "{longest:?}");
+    fn with_streaming_lists(path: &str) -> Answer {
+        match path {
+            path if path.contains("sendInitialEvents") => open(Feed::listing("10", &[])),
+            path if path.contains("watch=true") => open(Feed::new()),
+            _ => secrets("10", &[]),
+        }
+    }
+    fn without_streaming_lists(path: &str) -> Answer {
+        if path.contains("sendInitialEvents") { no_streaming() } else { with_streaming_lists(path) }
+    }
+    let cases: [(fn(&str) -> Answer, [usize; 2]); 2] = [
+        // The second one's streaming list finds no room, so it lists.
+        (with_streaming_lists, [1, 2]),
+        // The first one's is refused, and the second one knows.
+        (without_streaming_lists, [2, 1]),
+    ];
+    for (answer, listings) in cases {
+        let fake = Fake::always(answer);
+        let mut options = KubeOptions::default();
+        options.jitter = Jitter::from_seed(1);
+        // One for a watch, and one for reads.
+        options.http1_connections = 2;
+        let reflectors = reflectors(&fake, options);
+        let mut all = Vec::new();
+        for (name, listings) in ["tls", "other"].into_iter().zip(listings) {
+            let told = Told::of(&reflectors, name, None);
+            for _ in 0..listings {
+                told.expect(["listing"]).await;
+            }
+            told.expect(["replace: none"]).await;
+            all.push(told);
+        }
+        let is_list = |asked: &Asked| !asked.is_watch() && asked.path.ends_with("metadata.name%3Dother");
+        let lists = || fake.asked().into_iter().filter(is_list).map(|asked| asked.at).collect::<Vec<_>>();
+        until(|| lists().len() > 20).await;
+        let longest = lists().windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(longest <= Some(Duration::from_secs(45)), "{longest:?}");
+    }
 }
 
 /// A server that ends watches early may be about to stop: each of its clients waits a moment.
