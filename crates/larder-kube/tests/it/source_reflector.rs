@@ -705,6 +705,25 @@ async fn a_list_of_a_server_that_lags_is_not_older_than_what_is_known() {
 
 /// Whose identity may not ask which version the server is at has what the watch cache has, until the watch brings something.
 #[tokio::test(start_paused = true)]
+async fn what_a_server_has_is_listed_at_once_if_it_lags_behind_what_is_known_and_only_then() {
+    let known = format!("{LIST}&resourceVersion=40&resourceVersionMatch=NotOlderThan");
+    let cases = [
+        (too_large(), [&*known, &format!("{LIST}&resourceVersion=0")]),
+        // The probe of the next try.
+        (status(503, "", ""), [&*known, PROBE]),
+    ];
+    for (refusal, paths) in cases {
+        let (feed, watch) = Feed::listing("40", &[pod("a", "3")]);
+        let fake = Fake::new([watch, no_streaming(), ok(&pods("100", &[])), too_large(), refusal]);
+        let (reader, _run) = follow(&fake, KubeOptions::default());
+        assert!(reader.synced().await);
+        feed.event("ERROR", &json!({"kind": "Status", "code": 410, "reason": "Expired"})).await;
+        let asked = fake.until_asked(6).await;
+        assert_eq!([&*asked[4].path, &*asked[5].path], paths);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_right_to_ask_for_the_version_the_first_bookmark_confirms() {
     let (feed, watch) = Feed::new();
     let fake = Fake::new([no_streaming(), status(403, "Forbidden", ""), ok(&pods("10", &[pod("a", "3")])), watch]);
