@@ -411,7 +411,9 @@ async fn an_object_whose_watch_finds_no_room_is_listed_at_least_every_45_s() {
     fn without_streaming_lists(path: &str) -> Answer {
         if path.contains("sendInitialEvents") { no_streaming() } else { with_streaming_lists(path) }
     }
-    let cases: [(fn(&str) -> Answer, [usize; 2]); 2] = [
+    /// What the server answers to a path.
+    type Answers = fn(&str) -> Answer;
+    let cases: [(Answers, [usize; 2]); 2] = [
         // The second one's streaming list finds no room, so it lists.
         (with_streaming_lists, [1, 2]),
         // The first one's is refused, and the second one knows.

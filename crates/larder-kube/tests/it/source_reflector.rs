@@ -297,8 +297,10 @@ async fn pods_and_the_node_alone_try_a_server_that_cannot_be_reached_every_few_s
     fn start_namespace(client: &KubeClient) -> Box<dyn Any> {
         start_reflector(client, &Scope::Namespace("web".into()))
     }
+    /// Starts a list-watch that runs until what this returns is dropped.
+    type Start = fn(&KubeClient) -> Box<dyn Any>;
     // Pauses of 2.5 to 5 s, and of 15 to 30 s once they are long.
-    let cases: [(&str, fn(&KubeClient) -> Box<dyn Any>, _); 4] = [
+    let cases: [(&str, Start, _); 4] = [
         ("pods", start_pods, 120..=250),
         ("the node", start_node, 120..=250),
         ("an object", start_object, 20..=50),
