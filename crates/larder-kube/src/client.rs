@@ -306,8 +306,21 @@ impl KubeClient {
     ///
     /// Cancel safe.
     pub async fn document(&self, path: &'static str) -> Result<Vec<u8>, KubeError> {
-        let deadline = Instant::now() + self.options().fetch_deadline;
-        let mut body = self.get(&Target::Document(path), path, deadline, self.options().max_page_bytes).await?;
+        self.document_as(path, JSON).await
+    }
+
+    /// As [`document`](Self::document), with this `Accept` header: some documents have a media type of their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`document`](Self::document).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn document_as(&self, path: &'static str, accept: &'static str) -> Result<Vec<u8>, KubeError> {
+        let (deadline, limit) = (Instant::now() + self.options().fetch_deadline, self.options().max_page_bytes);
+        let mut body = self.get_as(&Target::Document(path), path, accept, deadline, limit).await?;
         Ok(std::mem::take(&mut *body))
     }
 

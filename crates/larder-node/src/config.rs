@@ -1,6 +1,7 @@
 //! The settings of a node's larder. [`Node::start`](crate::Node::start) checks them before anything starts.
 
 use crate::strategy::ChangeDetection;
+use crate::tokens::TokenOptions;
 use larder_cri::{CriError, CriOptions};
 use larder_kube::{KubeError, KubeOptions};
 use larder_objects::{AutoOptions, WatchOptions};
@@ -56,6 +57,8 @@ pub struct Config {
     pub pleg: PlegOptions,
     /// The rules that the daemon adds to the kubelet's caches.
     pub policy: Policy,
+    /// How service-account tokens of pods are verified. Default: with the API server's keys.
+    pub tokens: TokenOptions,
 }
 
 /// Where pods, the node, Secrets and ConfigMaps come from.
@@ -202,6 +205,7 @@ impl Config {
             kube: KubeOptions::default(),
             pleg,
             policy: Policy::default(),
+            tokens: TokenOptions::default(),
         }
     }
 
@@ -237,6 +241,7 @@ impl Config {
             let (problem, other) = ("must not be shorter than", Some("fetch_backoff_initial"));
             return Err(ConfigError::in_section("policy", "fetch_backoff_max", problem, other));
         }
+        self.tokens.validate()?;
         if let RuntimeEndpoint::At(endpoint) = &self.runtime {
             larder_cri::parse_endpoint(endpoint).map_err(|error| ConfigError::new("runtime", error.to_string()))?;
         }

@@ -75,6 +75,7 @@ mod runtime;
 mod source;
 mod strategy;
 mod tasks;
+mod tokens;
 mod whois;
 
 use larder_clock::{MachineClocks, MonotonicClock, Timestamp};
@@ -90,10 +91,11 @@ pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{
     ApiServerReport, Check, ContainerCounts, Counts, Keeping, ListenReport, ObjectCounts, ObjectReport, Report,
-    SourceReport, SourceState,
+    SourceReport, SourceState, TokenKeysReport,
 };
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};
+pub use tokens::{TokenCheckError, TokenOptions};
 pub use whois::{Whois, WhoisError, WhoisPod, WhoisTarget};
 
 /// The wall time of a timestamp; `None` if it is outside the calendar's range.

@@ -16,6 +16,7 @@ use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
 use crate::strategy::{ChangeDetection, Strategy};
 use crate::tasks::Tasks;
+use crate::tokens::TokenKeys;
 use crate::whois::{Whois, WhoisError, WhoisPod, WhoisTarget, is_of_host};
 use larder_clock::{Clock as _, MachineClocks, MonotonicClock, ThisMachine, Timestamp};
 use larder_identity::{Process, ProcessError};
@@ -36,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 mod gauges;
 mod sources;
 mod status;
+mod tokens;
 
 /// How long after the start the report does not complain that the runtime was not listed.
 const GRACE: Duration = Duration::from_secs(3);
@@ -88,6 +90,7 @@ pub struct Node<M: MachineClocks = ThisMachine> {
     runtime: Option<Arc<RuntimeSide<M>>>,
     metrics: Metrics,
     documents: Documents,
+    tokens: Arc<TokenKeys>,
     /// The error with which the API server refused the node's name or the credentials at the start.
     refusal: Arc<OnceLock<String>>,
     tasks: Tasks,
@@ -173,6 +176,12 @@ impl<M: MachineClocks> Node<M> {
         });
         let registrar =
             Arc::new(Registrar::new(sources.pods.clone(), Arc::clone(&caches), config.policy.release_ended_pods));
+        let client = match &sources.origin {
+            Origin::Kube(client, _) => Some(client.clone()),
+            Origin::Manifests { .. } => None,
+        };
+        let tokens = Arc::new(TokenKeys::new(config.tokens.clone(), Arc::clone(&name), client));
+        tasks.spawn("keys of tokens", Arc::clone(&tokens).run(clock, tasks.token.clone()));
         let node = Self {
             name,
             clock,
@@ -186,6 +195,7 @@ impl<M: MachineClocks> Node<M> {
             runtime,
             metrics,
             documents: Documents::default(),
+            tokens,
             refusal: Arc::default(),
             tasks,
         };
@@ -834,11 +844,16 @@ impl<M: MachineClocks> Node<M> {
     /// Waits until the source of the pods does not have the pod that the container runtime knows by this UID.
     async fn pod_left(&self, uid: &PodUid) {
         let uid = uid.to_string();
+        self.pods_say(|| self.pod_of_runtime_uid(&uid).is_none()).await;
+    }
+
+    /// Waits until that holds of the pods, after any change of them.
+    async fn pods_say(&self, holds: impl Fn() -> bool) {
         // Before the source has synced, a missing pod may exist.
         if self.pods.synced().await {
             let mut changes = self.pods.changes();
             while changes.next().await.is_some() {
-                if self.pod_of_runtime_uid(&uid).is_none() {
+                if holds() {
                     return;
                 }
             }

@@ -72,7 +72,7 @@ pub struct Keeping {
 }
 
 /// The local API over TLS, and how a client gets in.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct ListenReport {
@@ -90,6 +90,40 @@ pub struct ListenReport {
     pub directory: Option<PathBuf>,
     /// The group of the clients that may read.
     pub admin_group: String,
+    /// The keys that verify the tokens of pods; none where larder takes no tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<TokenKeysReport>,
+}
+
+/// The keys that verify service-account tokens of pods, and where they come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct TokenKeysReport {
+    /// Where they are read: an address, or a file.
+    pub from: String,
+    /// The issuer of the tokens, once it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The audiences of which a token has to name one, once they are known.
+    pub audiences: Vec<String>,
+    /// How many keys there are. Until a token is shown, larder reads none.
+    pub keys: u64,
+    /// Why larder cannot use further keys, one for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unusable: Vec<String>,
+    /// When they were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_at: Option<Timestamp>,
+    /// How long ago that was, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// The last failure to read them, kept when all is well again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<Timestamp>,
 }
 
 /// What is open to the API server.

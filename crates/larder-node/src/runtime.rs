@@ -23,6 +23,7 @@ use larder_pleg::{
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -322,6 +323,28 @@ impl<M: MachineClocks> RuntimeSide<M> {
                 .any(|container| container.id.id == id && container.state != ContainerState::Exited),
             // A pod whose inspection failed is there, and before the first list any pod may be.
             None => !entry.is_empty() || !self.has_relisted(),
+        }
+    }
+
+    /// The names of the pod's containers that have not ended; `None` if that is not known.
+    pub(crate) fn live_containers(&self, uid: &PodUid) -> Option<BTreeSet<String>> {
+        let entry = self.reader.get(uid);
+        let Some(status) = entry.status() else {
+            // A pod whose inspection failed is there, and before the first list any pod may be.
+            return (entry.is_empty() && self.has_relisted()).then(BTreeSet::new);
+        };
+        let live = status.containers.iter().filter(|container| container.state != ContainerState::Exited);
+        Some(live.map(|container| container.name.clone()).collect())
+    }
+
+    /// Waits until others are known to live than those. Never returns once larder is ending.
+    pub(crate) async fn live_containers_changed(&self, uid: &PodUid, live: &BTreeSet<String>) {
+        // Before the first look, so that no write is missed.
+        let mut writes = self.pleg.watch_writes();
+        while self.live_containers(uid).is_none_or(|now| now == *live) {
+            if !writes.written(uid).await {
+                return std::future::pending().await;
+            }
         }
     }
 

@@ -119,14 +119,14 @@ pub(crate) struct PodAccess {
 }
 
 impl PodAccess {
-    /// What a container of this pod may see.
+    /// What containers of this pod may see, all of them together.
     ///
     /// # Errors
     ///
     /// The pod's fields are not of the types of the API.
-    pub(crate) fn of(policy: &Policy, pod: &Pod, container: &str) -> Result<Self, DecodeError> {
+    pub(crate) fn of(policy: &Policy, pod: &Pod, container: impl Fn(&str) -> bool) -> Result<Self, DecodeError> {
         let typed = pod.typed()?;
-        let grants = larder_policy::Grants::of(&typed, |name| name == container);
+        let grants = larder_policy::Grants::of(&typed, container);
         let subject = Arc::new(PodSubject {
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
@@ -157,10 +157,15 @@ impl Access {
                 let pod = Self::of_container(app, container).inspect_err(|_| app.metrics.refused_caller(&caller))?;
                 return Ok(Self { view: pod.view.clone(), pod: Some(pod), caller });
             }
+            Caller::Token(token) => {
+                let pod = Arc::clone(&token.access);
+                return Ok(Self { view: pod.view.clone(), pod: Some(pod), caller });
+            }
             Caller::Host { .. }
             | Caller::Unresolved { .. }
             | Caller::Certificate { .. }
             | Caller::Refused { .. }
+            | Caller::RefusedToken(_)
             | Caller::Anonymous => {
                 app.metrics.refused_caller(&caller);
                 return Err(caller.refusal());

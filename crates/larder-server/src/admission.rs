@@ -38,6 +38,11 @@ impl Admission {
 
     /// Takes one more connection. The connection counts as open while somebody holds the returned activity.
     pub(crate) fn admit(&mut self) -> Admitted {
+        self.admit_as(Activity::new())
+    }
+
+    /// Takes a connection that has an activity already, and no longer counts elsewhere.
+    pub(crate) fn admit_as(&mut self, activity: Arc<Activity>) -> Admitted {
         if self.open.len() >= self.most {
             self.open.retain(|activity| Arc::strong_count(activity) > 1);
         }
@@ -46,9 +51,13 @@ impl Admission {
             let Some((_, at)) = self.longest_waiting() else { return Admitted::No };
             self.evict(at);
         }
-        let activity = Activity::new();
         self.open.push(Arc::clone(&activity));
         if is_full { Admitted::InPlaceOfAnother(activity) } else { Admitted::Free(activity) }
+    }
+
+    /// Counts a connection no longer.
+    pub(crate) fn release(&mut self, activity: &Arc<Activity>) {
+        self.open.retain(|one| !Arc::ptr_eq(one, activity));
     }
 
     /// Whether no connection is open.

@@ -2,6 +2,7 @@
 
 use crate::access::PodAccess;
 use crate::error::ApiError;
+use crate::token::{TokenPod, TokenRefusal};
 use larder_node::{Node, ReadError};
 use larder_pod_status::PodUid;
 use larder_policy::Policy;
@@ -44,6 +45,10 @@ pub(crate) enum Caller {
         /// Why not.
         why: Arc<str>,
     },
+    /// A pod whose service-account token the request has.
+    Token(Arc<TokenPod>),
+    /// A client with a token that larder does not take.
+    RefusedToken(Arc<TokenRefusal>),
     /// A caller without any proof.
     Anonymous,
 }
@@ -81,7 +86,12 @@ impl Caller {
     pub(crate) fn is_admin(&self) -> bool {
         match self {
             Self::Host { is_admin, .. } | Self::Certificate { is_admin, .. } => *is_admin,
-            Self::Container(_) | Self::Unresolved { .. } | Self::Refused { .. } | Self::Anonymous => false,
+            Self::Container(_)
+            | Self::Unresolved { .. }
+            | Self::Refused { .. }
+            | Self::Token(_)
+            | Self::RefusedToken(_)
+            | Self::Anonymous => false,
         }
     }
 
@@ -89,19 +99,22 @@ impl Caller {
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
             Self::Host { .. } => "host",
-            Self::Container(_) => "pod",
+            Self::Container(_) | Self::Token(_) => "pod",
             Self::Unresolved { .. } => "unresolved",
             Self::Certificate { .. } => "client",
-            Self::Refused { .. } | Self::Anonymous => "unknown",
+            Self::Refused { .. } | Self::RefusedToken(_) | Self::Anonymous => "unknown",
         }
     }
 
     /// The answer to a caller that may see nothing: 403 if larder knows the caller, else 401.
     pub(crate) fn refusal(self) -> ApiError {
         match self {
-            Self::Host { .. } | Self::Container(_) | Self::Unresolved { .. } | Self::Certificate { .. } => {
-                ApiError::Forbidden(self)
-            }
+            Self::Host { .. }
+            | Self::Container(_)
+            | Self::Unresolved { .. }
+            | Self::Certificate { .. }
+            | Self::Token(_) => ApiError::Forbidden(self),
+            Self::RefusedToken(refusal) => ApiError::RefusedToken(refusal),
             Self::Refused { .. } | Self::Anonymous => ApiError::Unauthorized(self),
         }
     }
@@ -117,13 +130,20 @@ impl Caller {
                 "a container sees its own pod, the name and a few labels of its node, and the keys of Secrets and ConfigMaps that it mounts \
                  or has in its environment; read the rest from the API server, or ask as root of the host"
             }
-            Self::Unresolved { .. } => "it is not told apart here; use a certificate over TLS (--listen)",
+            Self::Unresolved { .. } => {
+                "it is not told apart here; use the token of its pod, or a certificate, over TLS (--listen)"
+            }
+            Self::Token(_) => {
+                "by its token, a pod sees itself, the name and a few labels of its node, and the keys of Secrets and ConfigMaps that its \
+                 running containers mount or have in their environment; read the rest from the API server"
+            }
             Self::Certificate { .. } => {
                 "its certificate is not of the group that larder lets in (--admin-group); write a kubeconfig on the node with \
                  `larder kubeconfig`"
             }
-            Self::Refused { .. } | Self::Anonymous => {
-                "show a client certificate: write a kubeconfig on the node with `larder kubeconfig`"
+            Self::Refused { .. } | Self::RefusedToken(_) | Self::Anonymous => {
+                "show a client certificate: write a kubeconfig on the node with `larder kubeconfig`; or, as a pod of this node, its \
+                 service-account token"
             }
         }
     }
@@ -138,6 +158,8 @@ impl fmt::Display for Caller {
             // The name is quoted and escaped: it may have line breaks.
             Self::Certificate { subject, .. } => write!(f, "client {:?}", subject.name),
             Self::Refused { why } => write!(f, "a client whose certificate is refused ({why})"),
+            Self::Token(pod) => write!(f, "pod \"{pod}\""),
+            Self::RefusedToken(_) => f.write_str("a client whose token is refused"),
             Self::Anonymous => f.write_str("an unknown caller"),
         }
     }
@@ -175,7 +197,7 @@ impl Container {
         {
             return Ok(Arc::clone(access));
         }
-        let access = PodAccess::of(policy, &pod, &self.name);
+        let access = PodAccess::of(policy, &pod, |name| name == self.name);
         let access =
             Arc::new(access.map_err(|error| ApiError::Unwritable(format!("its pod cannot be read: {error}")))?);
         *held = Some((pod, Arc::clone(&access)));

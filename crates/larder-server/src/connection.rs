@@ -87,7 +87,8 @@ impl Http2 {
         Self { streams, requests: Arc::new(Semaphore::new(requests)), refused: refused.clone() }
     }
 
-    fn place(&self) -> Option<OwnedSemaphorePermit> {
+    /// A place for one more request; `None` if there are too many.
+    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         let place = Arc::clone(&self.requests).try_acquire_owned().ok();
         if place.is_none() {
             self.refused.inc();

@@ -19,7 +19,9 @@
 //! | the client accepts no representation that larder has | 406 | `NotAcceptable` |
 //! | the caller may see nothing, or not this object, or its container has ended | 403 | `Forbidden` |
 //! | the container of the caller is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
-//! | the client shows no certificate that larder accepts | 401 | `Unauthorized` |
+//! | the client shows no certificate, and no token, that larder accepts | 401 | `Unauthorized` |
+//! | the token is valid, and of no pod of this node; the containers of its pod have ended | 403 | `Forbidden` |
+//! | the keys that verify tokens are not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | a request to the proxy has not its token | 401 | `Unauthorized` |
 //! | the proxy gets no answer from the daemon | 503 or 504 | `ServiceUnavailable` with `Retry-After`, `Timeout` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
@@ -33,6 +35,7 @@
 use crate::cache_status::{CacheStatus, Outcome};
 use crate::caller::{Caller, Container};
 use crate::daemon_error::DaemonError;
+use crate::token::TokenRefusal;
 use crate::wire;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -102,6 +105,8 @@ pub(crate) enum ApiError {
     NotSeen { caller: Caller, verb: &'static str, what: String },
     #[error("{container} may not read from larder any more: {why}")]
     Ended { container: Arc<Container>, why: &'static str },
+    #[error("{0}")]
+    RefusedToken(Arc<TokenRefusal>),
     #[error("{0}: use the kubeconfig that `larder proxy` wrote, or send its token (Authorization: Bearer TOKEN)")]
     Token(&'static str),
     #[error(transparent)]
@@ -192,6 +197,15 @@ impl ApiError {
             | Self::NotSeen { .. }
             | Self::Ended { .. } => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) | Self::Token(_) => StatusCode::UNAUTHORIZED,
+            Self::RefusedToken(refusal) => match &**refusal {
+                TokenRefusal::Invalid(_) | TokenRefusal::Off => StatusCode::UNAUTHORIZED,
+                TokenRefusal::Elsewhere(_) | TokenRefusal::Ended(_) | TokenRefusal::Changed(_) => StatusCode::FORBIDDEN,
+                TokenRefusal::NotKnown(error) if matches!(**error, ReadError::NotServed { .. }) => {
+                    StatusCode::NOT_IMPLEMENTED
+                }
+                TokenRefusal::NoKeys | TokenRefusal::NotKnown(_) => StatusCode::SERVICE_UNAVAILABLE,
+                TokenRefusal::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
+            },
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
             Self::Read(_)
             | Self::Incomplete { .. }
@@ -241,6 +255,9 @@ impl ApiError {
         match self {
             Self::Read(ReadError::Unknown { retry_after, .. }) | Self::Incomplete { retry_after, .. } => {
                 Some(*retry_after)
+            }
+            Self::RefusedToken(refusal) if matches!(**refusal, TokenRefusal::NoKeys | TokenRefusal::NotKnown(_)) => {
+                Some(Duration::from_secs(1))
             }
             Self::Ending
             | Self::TooManyConnections

@@ -72,6 +72,7 @@ pub mod proxy;
 mod request_body;
 mod serve;
 mod socket;
+mod token;
 mod whois;
 pub mod wire;
 

@@ -26,9 +26,9 @@ pub struct Limits {
     /// has waited longest for its client: an idle one, a slow sender, or a slow reader. If larder is busy for every client, it answers
     /// the new one with 503.
     pub connections: usize,
-    /// Open connections of the containers of one pod. Default: 16, counted for each pod, so that no pod takes a connection from another or
-    /// from root. One more is treated as above. Over HTTP/2, all connections of the pod together have as many requests under way as
-    /// `http2_streams` says.
+    /// Open connections of one pod: of its containers to the socket, and over TLS from the first good token of the pod on. Default: 16, counted
+    /// for each pod, so that no pod takes a connection from another or from admins. One more is treated as above. All connections of the pod
+    /// together have as many requests under way over HTTP/2, and over TLS, as `http2_streams` says.
     pub pod_connections: usize,
     /// Open connections of other callers, who get only a 403. Default: 32, counted separately, so that they take no connection from
     /// root. As many may be of processes in containers that the container runtime has not told of yet. One more is treated as above.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub http2_requests: usize,
     /// Open connections of clients that may read, to the TLS listener. Default: 512. One more is treated as above.
     pub listen_connections: usize,
-    /// Connections to the TLS listener in their handshake, and of clients that may not read. Default: 128, counted separately, so that
+    /// Connections to the TLS listener in their handshake, and of clients that may not read or have not shown a token yet. Default: 128, counted separately, so that
     /// they take no connection from clients that may read. One more is treated as above.
     pub listen_foreign_connections: usize,
     /// Open connections to the metrics' address. Default: 32. One more is treated as above.

@@ -158,6 +158,8 @@ impl Listen {
         listen.not_after = state.not_after;
         (listen.cert_file, listen.directory) = (state.cert_file, state.directory);
         listen.admin_group = state.admin_group;
+        listen.tokens = node.token_keys_report();
+        report.degraded.extend(node.token_keys_failure().map(|why| format!("keys of tokens: {why}")));
         report.listen = Some(listen);
     }
 }

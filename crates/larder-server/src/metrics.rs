@@ -58,6 +58,12 @@ struct DecisionLabels {
     allowed: &'static str,
 }
 
+/// A word of a bounded set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
 /// From 100 µs to 3.3 s: answers from the cache, and answers that wait for a fetch.
 const SECONDS: [f64; 16] = [
     0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.006_4, 0.012_8, 0.025_6, 0.051_2, 0.102_4, 0.204_8,
@@ -76,6 +82,7 @@ pub(crate) struct ServerMetrics {
     evicted: Family<ListenerLabel, Counter>,
     turned_away: Family<ListenerLabel, Counter>,
     decisions: Family<DecisionLabels, Counter>,
+    tokens_refused: Family<ReasonLabel, Counter>,
     /// Requests over HTTP/2 that were refused.
     pub(crate) refused: Counter,
     /// Connections of callers who may see nothing.
@@ -91,6 +98,7 @@ impl ServerMetrics {
             evicted: Family::default(),
             turned_away: Family::default(),
             decisions: Family::default(),
+            tokens_refused: Family::default(),
             refused: Counter::default(),
             foreign: Counter::default(),
         };
@@ -98,6 +106,11 @@ impl ServerMetrics {
             "larder_access_decisions",
             "Decisions on what callers may see, by the kind of the caller and of the rule",
             metrics.decisions.clone(),
+        );
+        registry.register(
+            "larder_tokens_refused",
+            "Requests with a service-account token that larder did not take, by reason",
+            metrics.tokens_refused.clone(),
         );
         registry.register("larder_http_requests", "Requests, by route and status", metrics.requests.clone());
         registry.register_with_unit(
@@ -161,6 +174,11 @@ impl ServerMetrics {
     /// Counts a request of a caller that may see nothing.
     pub(crate) fn refused_caller(&self, caller: &Caller) {
         self.count_decision(caller, &Rule::None, false);
+    }
+
+    /// Counts a refused token, by a word of a bounded set.
+    pub(crate) fn refused_token(&self, reason: &'static str) {
+        self.tokens_refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     fn count_decision(&self, caller: &Caller, rule: &Rule, is_allowed: bool) {

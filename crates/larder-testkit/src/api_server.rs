@@ -161,6 +161,8 @@ pub(crate) struct Shared {
     bookmark_interval: Duration,
     default_watch_timeout: Duration,
     authorizer_lag: Duration,
+    /// The issuer and the JWKS of service-account tokens.
+    token_keys: Mutex<Option<(String, String)>>,
     token_rng: Mutex<StdRng>,
 }
 
@@ -197,6 +199,7 @@ impl ApiServer {
             bookmark_interval: options.bookmark_interval,
             default_watch_timeout: options.default_watch_timeout,
             authorizer_lag: options.authorizer_lag,
+            token_keys: Mutex::default(),
             // Tokens are not drawn from a seed: another user of the machine must not be able to guess them.
             token_rng: Mutex::new(StdRng::from_rng(&mut rand::rng())),
         };
@@ -347,6 +350,12 @@ impl ApiServer {
             control.failed += 1;
             control.failure = Some(failure);
         });
+    }
+
+    /// Lets everybody read the issuer of service-account tokens and their keys, a JWKS. Before, nobody may: an API server lets
+    /// only service accounts.
+    pub fn set_token_keys(&self, issuer: &str, jwks: &str) {
+        *self.shared.token_keys.lock() = Some((issuer.to_owned(), jwks.to_owned()));
     }
 
     /// Ends all open watches in good order, as at their timeout.
@@ -505,6 +514,7 @@ async fn handle(
     request: Request<Incoming>,
 ) -> io::Result<Response<Body>> {
     let (target, understood) = request::parse(request.method(), request.uri());
+    let understood = understood.and_then(|asked| request::accepted(asked, request.headers()));
     let user = shared.tokens.authenticate(certificate.as_deref(), request.headers());
     let number = shared.log.asked(&target, &request, user.as_ref().map_or("", User::name), connection);
     let met = shared.faults.meet(&target);

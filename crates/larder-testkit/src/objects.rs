@@ -82,6 +82,12 @@ impl PodBuilder {
         self
     }
 
+    /// The service account that it runs as.
+    pub fn service_account(mut self, name: &str) -> Self {
+        self.spec().service_account_name = Some(name.to_owned());
+        self
+    }
+
     /// A UID, instead of one that the store draws.
     pub fn uid(mut self, uid: &str) -> Self {
         self.pod.metadata.uid = Some(uid.to_owned());

@@ -73,6 +73,23 @@ impl Bound {
         format!("system:serviceaccount:{}:{}", self.namespace, self.service_account.name)
     }
 
+    /// Whether the token has expired, with the [leeway](LEEWAY).
+    ///
+    /// ```
+    /// # use larder_testkit::tokens::{TokenSigner, jwks, pod_claims};
+    /// # use larder_token::{Expected, Keys, LEEWAY, verify};
+    /// # let (cluster, now) = (TokenSigner::p256()?, jiff::Timestamp::now());
+    /// # let token = cluster.token(&pod_claims("issuer", "node-1", "web", ["shop-1", "uid-1"], "shop", now));
+    /// # let keys = Keys::from_jwks(jwks([&cluster]).as_bytes())?;
+    /// let bound = verify(&token, &keys, &Expected::new("issuer", "node-1"), now)?;
+    /// assert!(!bound.has_expired(bound.expires + LEEWAY));
+    /// assert!(bound.has_expired(bound.expires + LEEWAY * 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires < before(now)
+    }
+
     /// Whether the token holds for its pod. `pod` is the node's pod of the token's namespace and name; `None` if there is none.
     ///
     /// As upstream, a pod that is gone or has another UID ends the token at once. A deleted pod that is still there ends it a

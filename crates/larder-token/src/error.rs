@@ -107,6 +107,16 @@ impl TokenError {
         matches!(self, Self::UnknownKey { .. })
     }
 
+    /// Whether the token may be good, and is of no pod of this node: it is bound to none, or its pod is on another node or gone.
+    ///
+    /// ```
+    /// assert!(larder_token::TokenError::NoPod.may_hold_elsewhere());
+    /// assert!(!larder_token::TokenError::Signature.may_hold_elsewhere());
+    /// ```
+    pub const fn may_hold_elsewhere(&self) -> bool {
+        matches!(self, Self::NoPod | Self::OtherNode { .. } | Self::PodGone { .. })
+    }
+
     /// A word from a bounded set, for a label of metrics.
     ///
     /// ```

@@ -4,7 +4,7 @@ use crate::client::{Connection, Query};
 use crate::output::table::{Table, printable};
 use crate::output::{self, Format, age};
 use jiff::Timestamp;
-use larder_node::{ObjectCounts, ObjectReport, Report, SourceState};
+use larder_node::{ObjectCounts, ObjectReport, Report, SourceState, TokenKeysReport};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -89,6 +89,9 @@ fn text(report: &Report, wide: bool, now: Timestamp) -> String {
     }
     if let Some(listen) = &report.listen {
         let _ = writeln!(text, "listen      {} (certificate until {:.0})", listen.url, listen.not_after);
+        if let Some(tokens) = &listen.tokens {
+            let _ = writeln!(text, "tokens      {}", keys_of_tokens(tokens));
+        }
     }
     let _ = write!(
         text,
@@ -103,6 +106,22 @@ fn text(report: &Report, wide: bool, now: Timestamp) -> String {
         counts.open_waits,
     );
     text
+}
+
+/// Where the keys that verify tokens come from, how many, how old they are, and the last failure.
+fn keys_of_tokens(tokens: &TokenKeysReport) -> String {
+    let from = printable(&tokens.from);
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates, and a person reads it")]
+    let read = match tokens.age_seconds {
+        Some(ago) => {
+            format!("{} from {from}, read {} ago", output::plural(tokens.keys, "key", "keys"), age::seconds(ago as i64))
+        }
+        None => format!("no keys yet from {from}"),
+    };
+    match &tokens.last_error {
+        Some(error) => format!("{read} (last error: {})", printable(error)),
+        None => read,
+    }
 }
 
 fn sources(report: &Report, wide: bool) -> String {

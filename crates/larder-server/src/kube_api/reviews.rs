@@ -257,6 +257,8 @@ pub(crate) async fn subject(reader: Reader, request: Request) -> Result<Response
             | Caller::Container(_)
             | Caller::Unresolved { .. }
             | Caller::Refused { .. }
+            | Caller::Token(_)
+            | Caller::RefusedToken(_)
             | Caller::Anonymous,
             _,
         ) => {

@@ -15,6 +15,7 @@
 //!   are waited for.
 
 use super::{Connections, Open, turn_away, turned_away};
+use crate::activity::Activity;
 use crate::admins::Admins;
 use crate::admission::{Admission, Admitted};
 use crate::app;
@@ -47,8 +48,8 @@ const MOST_EVICTIONS: usize = 8;
 pub(super) struct Pods(HashMap<PodUid, PodClients>);
 
 #[derive(Clone)]
-struct PodLimits {
-    http2: Http2,
+pub(super) struct PodLimits {
+    pub(super) http2: Http2,
     /// Connections that are being turned away, each with an answer.
     turning_away: Arc<Semaphore>,
 }
@@ -64,8 +65,14 @@ impl Pods {
         self.0.values_mut().map(|pod| &mut pod.admission)
     }
 
-    /// Takes one more connection of a pod.
-    fn admit(&mut self, uid: &PodUid, limits: &Limits, refused: &Counter) -> (Admitted, PodLimits) {
+    /// Takes one more connection of a pod, with its activity.
+    pub(super) fn admit(
+        &mut self,
+        uid: &PodUid,
+        activity: Arc<Activity>,
+        limits: &Limits,
+        refused: &Counter,
+    ) -> (Admitted, PodLimits) {
         if !self.0.contains_key(uid) {
             // So there are at most as many pods as there are connections, and one.
             self.0.retain(|_, pod| !pod.admission.is_empty());
@@ -77,7 +84,7 @@ impl Pods {
                 turning_away: Arc::new(Semaphore::new(limits.pod_connections)),
             },
         });
-        (pod.admission.admit(), pod.limits.clone())
+        (pod.admission.admit_as(activity), pod.limits.clone())
     }
 }
 
@@ -177,7 +184,8 @@ impl Connections {
     fn serve_container(self: &Arc<Self>, mut stream: UnixStream, container: Arc<Container>, clients: &Clients) {
         let mut limits = None;
         let admit = |open: &mut Open| {
-            let (admitted, of_pod) = open.pods.admit(&container.uid, &self.limits, &self.app.metrics.refused);
+            let (admitted, of_pod) =
+                open.pods.admit(&container.uid, Activity::new(), &self.limits, &self.app.metrics.refused);
             limits = Some(of_pod);
             admitted
         };

@@ -2,30 +2,83 @@
 //!
 //! # Guarantees
 //!
-//! - A connection counts as foreign until its handshake has shown that its client may read. Clients that do not finish their handshake
-//!   take no connection from clients that may read.
+//! - A connection counts as foreign until its handshake has shown that its client may read, or until a token has shown that the client is a
+//!   pod of this node. Clients that do not finish their handshake take no connection from clients that may read.
+//! - From its first good token on, a connection counts as one of the token's pod, with those of its containers on the socket: no pod takes a
+//!   connection from another, or from admins. So do its requests.
+//! - An admin's certificate comes first: a token beside it is not looked at.
 //! - A connection ends with the client's certificate, and when the authorities of clients change.
 
+use super::local::PodLimits;
 use super::{Connections, Open};
+use crate::admission::Admitted;
 use crate::caller::Caller;
 use crate::connection::{self, Client, Http2};
+use crate::error::ApiError;
 use crate::handshake;
 use crate::listen::{Listen, wall_time};
 use crate::metrics::Listener;
+use crate::token::{self, Places};
 use crate::{activity::Activity, app};
+use axum::Extension;
 use jiff::Timestamp;
+use larder_pod_status::PodUid;
 use larder_tls::Client as Identity;
+use parking_lot::Mutex;
 use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 /// How clients of the TLS listener are served.
 struct Clients {
     may_read: Client,
-    strangers: Client,
+    others: Client,
+}
+
+/// The place of a connection among those of the pod whose token it shows first.
+struct TokenPlaces {
+    connections: Arc<Connections>,
+    activity: Arc<Activity>,
+    limits: Mutex<Option<PodLimits>>,
+}
+
+impl fmt::Debug for TokenPlaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenPlaces").finish_non_exhaustive()
+    }
+}
+
+impl Places for TokenPlaces {
+    fn enter(&self, pod: &PodUid) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+        let mut limits = self.limits.lock();
+        let limits = match &mut *limits {
+            Some(limits) => limits,
+            none => {
+                let connections = &self.connections;
+                let mut of_pod = None;
+                let admitted = connections.admit(
+                    |open| {
+                        let (refused, own) = (&connections.app.metrics.refused, Arc::clone(&self.activity));
+                        let (admitted, limits) = open.pods.admit(pod, own, &connections.limits, refused);
+                        if !matches!(admitted, Admitted::No) {
+                            open.handshakes.release(&self.activity);
+                            of_pod = Some(limits);
+                        }
+                        admitted
+                    },
+                    Listener::Tls,
+                );
+                drop(admitted);
+                none.insert(of_pod.ok_or(ApiError::TooManyConnections)?)
+            }
+        };
+        limits.http2.place().map(Some).ok_or(ApiError::TooManyRequests)
+    }
 }
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -47,11 +100,8 @@ impl Connections {
         let (streams, requests) = (self.limits.http2_streams, self.limits.http2_requests);
         let clients = Arc::new(Clients {
             may_read: client(app::local(&self.app), Http2::new(streams, requests, refused)),
-            // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
-            strangers: client(
-                app::strangers(&self.app),
-                Http2::new(1, self.limits.listen_foreign_connections, refused),
-            ),
+            // The limits over HTTP/2 are those of each connection: see there.
+            others: client(token::routes(&self.app), Http2::new(streams, streams, refused)),
         });
         let accepting = async {
             while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
@@ -82,7 +132,7 @@ impl Connections {
     }
 
     async fn serve_tls(
-        &self,
+        self: &Arc<Self>,
         listen: &Listen,
         stream: TcpStream,
         clients: &Clients,
@@ -110,14 +160,14 @@ impl Connections {
         let caller = Caller::of_client(identity);
         let (client, activity) = if caller.is_admin() {
             match self.admit(|open: &mut Open| open.listen.admit(), Listener::Tls) {
-                Some(own) => (&clients.may_read, own),
+                Some(own) => (clients.may_read.clone(), own),
                 None => return turn_away(&mut stream).await,
             }
         } else {
             self.app.metrics.foreign.inc();
-            (&clients.strangers, activity)
+            (self.other_client(&clients.others, &activity), activity)
         };
-        let client = Client { caller, ..client.clone() };
+        let client = Client { caller, ..client };
         let ended = CancellationToken::new();
         let mut serving =
             std::pin::pin!(connection::serve(stream, client, activity, self.tracker.clone(), ended.clone()));
@@ -129,6 +179,16 @@ impl Connections {
         }
         ended.cancel();
         serving.await
+    }
+
+    /// How one client is served that has no certificate of an admin.
+    fn other_client(self: &Arc<Self>, others: &Client, activity: &Arc<Activity>) -> Client {
+        let (connections, activity) = (Arc::clone(self), Arc::clone(activity));
+        let places: Arc<dyn Places> = Arc::new(TokenPlaces { connections, activity, limits: Mutex::default() });
+        let (router, streams) = (others.router.clone().layer(Extension(places)), self.limits.http2_streams);
+        // Requests with a token have places of their pod, and the others are answered at once. So one connection keeps no other one waiting.
+        let http2 = Some(Http2::new(streams, streams, &self.app.metrics.refused));
+        Client { router, http2, ..others.clone() }
     }
 }
 

@@ -86,6 +86,8 @@ impl Shared {
                 let review = authorizer.review(&user, &read.to_bytes())?;
                 return Ok(self.whole(StatusCode::CREATED, JSON, review.to_string().into_bytes(), distortion));
             }
+            Request::Discovery(Discovery::Issuer) => self.token_keys()?.0.into_bytes(),
+            Request::Discovery(Discovery::Jwks) => self.token_keys()?.1.into_bytes(),
             Request::Discovery(what) => discovery(what).to_string().into_bytes(),
         };
         Ok(self.whole(StatusCode::OK, JSON, json, distortion))
@@ -95,6 +97,15 @@ impl Shared {
         self.check_version(version)?;
         let (_, record) = self.store.record(kind, key, version == Version::Any);
         Ok(record.ok_or_else(|| Failure::not_found(kind, &key.name))?.full())
+    }
+
+    /// The issuer's document and the keys of tokens, as they are set.
+    fn token_keys(&self) -> Result<(String, String), Failure> {
+        let set = self.token_keys.lock().clone();
+        let (issuer, jwks) = set.ok_or_else(|| {
+            Failure::new(403, "Forbidden", "forbidden: the keys of tokens are for service accounts alone".to_owned())
+        })?;
+        Ok((json!({"issuer": issuer, "jwks_uri": "https://192.0.2.1:6443/openid/v1/jwks"}).to_string(), jwks))
     }
 
     fn check_version(&self, version: Version) -> Result<(), Failure> {
@@ -251,6 +262,8 @@ fn discovery(what: Discovery) -> Value {
             json!({"major": "1", "minor": "37", "gitVersion": "v1.37.2-simulated", "platform": "linux/amd64"})
         }
         Discovery::Api => json!({"kind": "APIVersions", "versions": ["v1"]}),
+        // They are set, and not made.
+        Discovery::Issuer | Discovery::Jwks => Value::Null,
         Discovery::Apis => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []}),
         Discovery::CoreV1 => {
             let resource = |kind: Kind| {

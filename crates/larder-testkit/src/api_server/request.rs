@@ -3,7 +3,7 @@
 use super::object::{Key, Kind};
 use super::selector::Filter;
 use super::status::Failure;
-use http::{Method, Uri};
+use http::{HeaderMap, Method, Uri, header};
 use std::time::Duration;
 
 /// What a request does, in the words of Kubernetes' audit log.
@@ -52,6 +52,10 @@ pub(crate) enum Discovery {
     Api,
     Apis,
     CoreV1,
+    /// The issuer of tokens.
+    Issuer,
+    /// The keys of tokens.
+    Jwks,
 }
 
 /// Which state a read wants.
@@ -132,6 +136,17 @@ impl Continue {
     }
 }
 
+/// The request, unless the client does not accept the media type that the keys of tokens have at an API server.
+pub(crate) fn accepted(request: Request, headers: &HeaderMap) -> Result<Request, Failure> {
+    const JWKS: &str = "application/jwk-set+json";
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    if matches!(request, Request::Discovery(Discovery::Jwks)) && !accept.contains(JWKS) && !accept.contains("*/*") {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {JWKS}");
+        return Err(Failure::new(406, "NotAcceptable", message));
+    }
+    Ok(request)
+}
+
 /// What the request is about, and the request itself or why it is refused.
 pub(crate) fn parse(method: &Method, uri: &Uri) -> (Target, Result<Request, Failure>) {
     let path: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
@@ -141,6 +156,8 @@ pub(crate) fn parse(method: &Method, uri: &Uri) -> (Target, Result<Request, Fail
     }
     let (namespace, plural, name) = match path[..] {
         ["livez" | "readyz" | "healthz", ..] => return (other, Ok(Request::Discovery(Discovery::Health))),
+        [".well-known", "openid-configuration"] => return (other, Ok(Request::Discovery(Discovery::Issuer))),
+        ["openid", "v1", "jwks"] => return (other, Ok(Request::Discovery(Discovery::Jwks))),
         ["version"] => return (other, Ok(Request::Discovery(Discovery::Version))),
         ["api"] => return (other, Ok(Request::Discovery(Discovery::Api))),
         ["apis"] => return (other, Ok(Request::Discovery(Discovery::Apis))),

@@ -40,18 +40,18 @@ fn authority(daemon: &Daemon) -> Authority {
 }
 
 /// A client: the authorities that it trusts, and the certificate that it shows.
-struct Peer<'a> {
-    trusts: &'a str,
-    shows: Option<&'a Issued>,
-    over: &'a [u8],
+pub(crate) struct Peer<'a> {
+    pub(crate) trusts: &'a str,
+    pub(crate) shows: Option<&'a Issued>,
+    pub(crate) over: &'a [u8],
 }
 
 impl<'a> Peer<'a> {
-    fn new(authority: &'a Authority, shows: Option<&'a Issued>) -> Self {
+    pub(crate) fn new(authority: &'a Authority, shows: Option<&'a Issued>) -> Self {
         Self { trusts: authority.certificate_pem(), shows, over: b"http/1.1" }
     }
 
-    async fn connect(&self, address: &str) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn connect(&self, address: &str) -> io::Result<TlsStream<TcpStream>> {
         let mut roots = rustls::RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(self.trusts.as_bytes()) {
             roots.add(certificate.unwrap()).unwrap();
@@ -75,7 +75,7 @@ impl<'a> Peer<'a> {
         tokio::time::timeout(LIMIT, connecting).await.expect("the handshake ends")
     }
 
-    async fn get(&self, address: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, address: &str, path: &str) -> Answer {
         let stream = self.connect(address).await.unwrap();
         if self.over == b"h2" {
             return request_over_http2(stream, path).await;

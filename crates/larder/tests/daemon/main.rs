@@ -18,6 +18,7 @@
 //! | `whois` | whose a process, a container's ID or a cgroup is: told, waited for, refused |
 //! | `access` | what a process in a container sees over the socket, and until when |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
+//! | `tokens` | what a pod sees over TLS with its service-account token, and until when |
 //! | `loopback` | `larder proxy`: its token, its kubeconfig, answers that are the daemon's own, its end |
 //! | `proxy` | an API server that only a proxy leads to |
 
@@ -38,6 +39,7 @@ mod requests;
 mod runtimes;
 mod sockets;
 mod start;
+mod tokens;
 mod watch;
 mod watches;
 mod whois;

@@ -18,7 +18,7 @@ const CURL: [&str; 6] =
     ["/usr/bin/curl", "--silent", "--show-error", "--no-buffer", "--unix-socket", "/run/larder/larder.sock"];
 
 /// A pod whose container has a key of the Secret in its environment, and mounts the folder of the socket.
-fn spec(daemon: &Daemon, user: u32, secret: &str) -> Value {
+pub(crate) fn spec(daemon: &Daemon, user: u32, secret: &str) -> Value {
     let mut main = container("main", "exec sleep 100000");
     main["env"] = json!([{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": secret, "key": "key"}}}]);
     main["securityContext"] = json!({"runAsUser": user});

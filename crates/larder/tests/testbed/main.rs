@@ -5,6 +5,7 @@
 //! | `objects.rs` | what pods refer to is served, refreshed, fetched for a new pod, and refused otherwise |
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
 //! | `access.rs` | what real pods see of larder over the mounted socket |
+//! | `tokens.rs` | what real pods see of larder over TLS with tokens of the API server |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `requests.rs` | unusual requests are answered as the API server answers them |
@@ -36,3 +37,4 @@ mod runtime;
 mod schemathesis;
 mod start;
 mod strategies;
+mod tokens;

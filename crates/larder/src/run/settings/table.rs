@@ -24,8 +24,8 @@ settings! {
     serve.socket: flag("socket", "PATH").env("LARDER_SOCKET");
     /// Serve /metrics, /livez and /readyz, and nothing else, on this TCP address
     serve.metrics_address: flag("metrics-address", "ADDRESS:PORT");
-    /// Serve the local API over TLS on this TCP address, to clients with a certificate of the admins' group; `larder
-    /// kubeconfig` writes one
+    /// Serve the local API over TLS on this TCP address, to clients with a certificate of the admins' group (`larder
+    /// kubeconfig` writes one), and to pods of this node with their service-account tokens
     serve.listen: flag("listen", "ADDRESS:PORT");
     /// How to keep Secrets and ConfigMaps up to date: fetch at every read (direct), fetch at a read after the TTL
     /// (ttl), watch (watch), or choose for each object by how it is used (auto)
@@ -84,6 +84,14 @@ settings! {
     serve.tls.client_ca: flag("client-ca", "FILE");
     /// The group (organization, O, in the certificate) of the clients that may read
     serve.tls.admin_group: flag("admin-group", "GROUP");
+
+    /// A file with the public keys that verify the service-account tokens of pods on listen, a JWKS or PEM; read again when a token
+    /// names an unknown key. It needs tokens.issuer
+    config.tokens.jwks_file: flag("jwks-file", "FILE").default("the API server's /openid/v1/jwks");
+    /// The issuer of these tokens: --service-account-issuer of the API server
+    config.tokens.issuer: flag("token-issuer", "ISSUER").default("the one that the API server names");
+    /// The audiences of which a token names one: --api-audiences of the API server; none stands for the issuer
+    config.tokens.audiences;
 
     /// The time limit of a connection to the API server, with the proxy's tunnel and the TLS handshake
     config.kube.connect_timeout;
@@ -153,7 +161,7 @@ settings! {
 
     /// The most connections of the host's root, larder's own user and the admin groups
     serve.limits.connections;
-    /// The most connections of the containers of one pod
+    /// The most connections of one pod, to the socket and, by its token, to listen
     serve.limits.pod_connections;
     /// The most connections of other callers, who only get a 403
     serve.limits.foreign_connections;
@@ -163,7 +171,7 @@ settings! {
     serve.limits.http2_requests;
     /// The most connections to listen of clients that may read
     serve.limits.listen_connections;
-    /// The most connections to listen in their handshake, or of clients that may not read
+    /// The most connections to listen in their handshake, or of clients that may not read or have not shown a token yet
     serve.limits.listen_foreign_connections;
     /// The most connections to metricsAddress
     serve.limits.metrics_connections;

@@ -275,6 +275,7 @@ fn a_setting_that_cannot_be_used_is_told_where_it_was_set() {
         ("kube: {pageSize: 0}", "larder run", "f:1:18: kube.pageSize: must be from 1 to 65536"),
         ("kube:\n\n  maxPageBytes: 0\n", "larder run", "f:3:17: kube.maxPageBytes: must be at least 1 byte and less"),
         ("cri: {maxMessageBytes: 0}", "larder run", "f:1:24: cri.maxMessageBytes: must be between 1 and 1073741824"),
+        ("tokens: {jwksFile: k}", "larder run", "f:1:20: tokens.jwksFile: a file of keys does not name the issuer"),
         ("runtimeSockets: []", "larder run", "f:1:17: runtimeSockets: names no socket: name one"),
         ("pleg: {relistPeriod: 0s}", "larder run", "f:1:22: pleg.relistPeriod: must be above zero"),
         ("syncPeriod: 0s\n", "larder run", "f:1:13: syncPeriod: must be longer than nothing"),
