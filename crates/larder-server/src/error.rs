@@ -21,7 +21,7 @@
 //! | the container of the caller is not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | the client shows no certificate, and no token, that larder accepts | 401 | `Unauthorized` |
 //! | the token is valid, and of no pod of this node; the containers of its pod have ended | 403 | `Forbidden` |
-//! | the keys that verify tokens are not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
+//! | the keys that verify tokens, or the pods or containers of the node, are not known yet | 503 | `ServiceUnavailable`, with `Retry-After` |
 //! | a request to the proxy has not its token | 401 | `Unauthorized` |
 //! | the proxy gets no answer from the daemon | 503 or 504 | `ServiceUnavailable` with `Retry-After`, `Timeout` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
@@ -200,10 +200,8 @@ impl ApiError {
             Self::RefusedToken(refusal) => match &**refusal {
                 TokenRefusal::Invalid(_) | TokenRefusal::Off => StatusCode::UNAUTHORIZED,
                 TokenRefusal::Elsewhere(_) | TokenRefusal::Ended(_) | TokenRefusal::Changed(_) => StatusCode::FORBIDDEN,
-                TokenRefusal::NotKnown(error) if matches!(**error, ReadError::NotServed { .. }) => {
-                    StatusCode::NOT_IMPLEMENTED
-                }
-                TokenRefusal::NoKeys | TokenRefusal::NotKnown(_) => StatusCode::SERVICE_UNAVAILABLE,
+                TokenRefusal::NoRuntime => StatusCode::NOT_IMPLEMENTED,
+                TokenRefusal::NoKeys | TokenRefusal::NotKnown => StatusCode::SERVICE_UNAVAILABLE,
                 TokenRefusal::Unreadable => StatusCode::INTERNAL_SERVER_ERROR,
             },
             Self::Read(ReadError::NotServed { .. }) => StatusCode::NOT_IMPLEMENTED,
@@ -256,7 +254,7 @@ impl ApiError {
             Self::Read(ReadError::Unknown { retry_after, .. }) | Self::Incomplete { retry_after, .. } => {
                 Some(*retry_after)
             }
-            Self::RefusedToken(refusal) if matches!(**refusal, TokenRefusal::NoKeys | TokenRefusal::NotKnown(_)) => {
+            Self::RefusedToken(refusal) if matches!(**refusal, TokenRefusal::NoKeys | TokenRefusal::NotKnown) => {
                 Some(Duration::from_secs(1))
             }
             Self::Ending

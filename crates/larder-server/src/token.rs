@@ -75,9 +75,12 @@ pub(crate) enum TokenRefusal {
     /// larder runs without keys.
     #[error("this larder takes no tokens: show a client certificate")]
     Off,
-    /// The pods, or their containers, are not known yet.
-    #[error("{0}")]
-    NotKnown(Arc<ReadError>),
+    /// The pods, or their containers, are not known yet. The reason may name a server, and the pod of the token may be on another node.
+    #[error("the pods of this node, or their containers, are not known yet")]
+    NotKnown,
+    /// larder does not know which containers live.
+    #[error("this larder runs without a container runtime, and so takes no tokens")]
+    NoRuntime,
     /// The pod cannot be read.
     #[error("the pod of the token cannot be read")]
     Unreadable,
@@ -96,7 +99,8 @@ impl TokenRefusal {
             Self::Changed(_) => "changed",
             Self::NoKeys => "no-keys",
             Self::Off => "off",
-            Self::NotKnown(_) => "not-known",
+            Self::NotKnown => "not-known",
+            Self::NoRuntime => "no-runtime",
             Self::Unreadable => "unreadable-pod",
         }
     }
@@ -108,6 +112,15 @@ impl From<TokenCheckError> for TokenRefusal {
             TokenCheckError::Refused(error) => Self::of(error),
             TokenCheckError::Off => Self::Off,
             _ => Self::NoKeys,
+        }
+    }
+}
+
+impl From<ReadError> for TokenRefusal {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotServed { .. } => Self::NoRuntime,
+            _ => Self::NotKnown,
         }
     }
 }
@@ -132,15 +145,14 @@ impl TokenPod {
                 let pod = format!("{}/{}", bound.namespace, bound.pod.name);
                 return Err(TokenRefusal::of(TokenError::PodGone { pod }));
             }
-            Err(error) => return Err(TokenRefusal::NotKnown(Arc::new(error))),
+            Err(error) => return Err(error.into()),
         };
         let typed = pod.typed().map_err(|_| TokenRefusal::Unreadable)?;
         let account = typed.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref()).unwrap_or_default();
         let deletion = typed.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let pod_now = PodNow { uid: pod.uid(), service_account: account, deletion };
         bound.check_pod(Some(pod_now), now).map_err(TokenRefusal::of)?;
-        let live = node.live_containers(&PodUid::from(pod.runtime_uid()), wait).await;
-        let live = live.map_err(|error| TokenRefusal::NotKnown(Arc::new(error)))?;
+        let live = node.live_containers(&PodUid::from(pod.runtime_uid()), wait).await?;
         if live.is_empty() {
             return Err(TokenRefusal::Ended(format!("{}/{}", pod.namespace(), pod.name())));
         }
@@ -228,7 +240,10 @@ async fn dispatch(
     let response = tokio::select! {
         biased;
         response = call(&routes.local, request) => response,
-        refusal = &mut ended => return Caller::RefusedToken(Arc::new(refusal)).refusal().into_response(),
+        refusal = &mut ended => {
+            app.metrics.refused_token(refusal.reason());
+            return Caller::RefusedToken(Arc::new(refusal)).refusal().into_response();
+        }
     };
     // What has a length is whole already.
     if response.body().size_hint().exact().is_some() {
@@ -307,6 +322,16 @@ impl hyper::body::Body for EndingBody {
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn a_refusal_of_a_pod_that_is_not_known_names_no_server() {
+        let (why, retry_after) = ("https://192.0.2.1:6443 does not answer".to_owned(), Duration::from_secs(1));
+        let refusal = TokenRefusal::from(ReadError::Unknown { what: "pods".to_owned(), why, retry_after });
+        let answer = ApiError::RefusedToken(Arc::new(refusal));
+        assert_eq!((answer.code().as_u16(), answer.to_string().contains("192.0.2.1")), (503, false), "{answer}");
+        let without = ReadError::NotServed { what: "containers".to_owned(), why: "without a container runtime" };
+        assert_eq!(ApiError::RefusedToken(Arc::new(without.into())).code().as_u16(), 501);
+    }
 
     #[test]
     fn a_token_is_taken_out_of_the_headers() {
