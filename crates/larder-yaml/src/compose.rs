@@ -16,7 +16,8 @@ const DEPTH: usize = 255;
 /// The text that aliases may repeat in all, in bytes.
 const REPEATED: usize = 16 << 20;
 
-pub(crate) fn compose(text: &str) -> Result<Node, Mistake> {
+/// With `strict`, refuses what would hide a part of the text.
+pub(crate) fn compose(text: &str, strict: bool) -> Result<Node, Mistake> {
     if let Some(place) = control_character(text) {
         return Err(Mistake::at(place, "a control character, which YAML does not allow"));
     }
@@ -28,10 +29,13 @@ pub(crate) fn compose(text: &str) -> Result<Node, Mistake> {
         block_nesting_limit: DEPTH,
     };
     let events = Parser::new_from_str_with_options(text, options);
-    let mut composer = Composer { events, anchors: HashMap::new(), values: 0, aliased: 0, repeated: 0 };
+    let mut composer = Composer { strict, events, anchors: HashMap::new(), values: 0, aliased: 0, repeated: 0 };
     loop {
         match composer.next()? {
-            (Event::DocumentStart(..), _) => return composer.document(),
+            (Event::DocumentStart(..), _) => {
+                let document = composer.document()?;
+                return if strict { composer.end().map(|()| document) } else { Ok(document) };
+            }
             (Event::StreamEnd, span) => return Ok(Node { value: Value::Null, place: place(&span) }),
             _ => {}
         }
@@ -39,6 +43,7 @@ pub(crate) fn compose(text: &str) -> Result<Node, Mistake> {
 }
 
 struct Composer<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> {
+    strict: bool,
     events: I,
     /// None while its node is not complete, so that one that contains itself is noticed.
     anchors: HashMap<usize, Option<Node>>,
@@ -79,6 +84,17 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, 
         match self.next()? {
             (Event::DocumentEnd, _) => finite(&root).map(|()| root),
             (_, span) => Err(Mistake::at(place(&span), "not valid YAML")),
+        }
+    }
+
+    /// Refuses a second document.
+    fn end(&mut self) -> Result<(), Mistake> {
+        loop {
+            match self.next()? {
+                (Event::DocumentStart(..), span) => return Err(Mistake::at(place(&span), "a second document")),
+                (Event::StreamEnd, _) => return Ok(()),
+                _ => {}
+            }
         }
     }
 
@@ -160,15 +176,23 @@ impl<'a, I: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Composer<'a, 
                 (Event::MappingEnd, _) => return Ok(fields),
                 key => key,
             };
+            let key_place = place(&span);
             let key = self.node(event, &span)?;
             let (event, span) = self.next()?;
             let value = self.value(event, &span)?;
             if key.merges {
+                if self.strict {
+                    return Err(Mistake::at(key_place, "a merge (<<), which is not allowed here"));
+                }
                 merge(&mut fields, value)?;
-            } else {
-                // Of a key that stands twice the last one counts.
-                fields.insert(key_text(key.node)?, value);
+                continue;
             }
+            // Of a key that stands twice the last one counts.
+            let name = key_text(key.node)?;
+            if self.strict && fields.contains_key(&name) {
+                return Err(Mistake::at(key_place, "this key stands twice: remove one of them").under(&name));
+            }
+            fields.insert(name, value);
         }
     }
 }

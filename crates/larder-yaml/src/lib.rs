@@ -1,7 +1,7 @@
 #![doc(test(attr(deny(warnings))))]
 //! YAML and JSON as the tools of Kubernetes read them, with the place of every value.
 //!
-//! [`yaml`] and [`yaml_or_json`] read a text to a tree of [`Node`]s; [`Node::decode`] makes a typed value of one.
+//! [`yaml`], [`strict_yaml`] and [`yaml_or_json`] read a text to a tree of [`Node`]s; [`Node::decode`] makes a typed value of one.
 //!
 //! # Guarantees
 //!
@@ -14,7 +14,7 @@
 //!
 //! # Limits
 //!
-//! UTF-8 only. A text is one document: what follows the first document is passed over. Nesting ends at 255 levels, and an
+//! UTF-8 only. A text is one document: what follows the first document is passed over, or refused by [`strict_yaml`]. Nesting ends at 255 levels, and an
 //! alias may not repeat more than 16 MiB of text in all.
 //!
 //! # Example
@@ -62,7 +62,23 @@ pub use node::{Node, Value};
 /// # Ok::<(), larder_yaml::Mistake>(())
 /// ```
 pub fn yaml(text: &str) -> Result<Node, Mistake> {
-    compose::compose(text)
+    compose::compose(text, false)
+}
+
+/// The only document of a text in YAML, in which each key of a map stands once. Scalars are read as by [`yaml`].
+///
+/// # Errors
+///
+/// As for [`yaml`]; also a key that stands twice in a map, a merge (`<<`), and a second document.
+///
+/// ```
+/// let mistake = larder_yaml::strict_yaml("effect: deny\neffect: allow\n").unwrap_err();
+/// assert_eq!(mistake.to_string(), "effect: this key stands twice: remove one of them");
+/// assert_eq!(mistake.place().unwrap().to_string(), "line 2 column 1");
+/// assert!(larder_yaml::strict_yaml("a: 1\n---\na: 2\n").is_err());
+/// ```
+pub fn strict_yaml(text: &str) -> Result<Node, Mistake> {
+    compose::compose(text, true)
 }
 
 /// A document of a manifest: JSON where the text begins with a brace, otherwise YAML, as the kubelet reads it. What begins with a
