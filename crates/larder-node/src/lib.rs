@@ -90,8 +90,8 @@ pub use larder_resource::{ObjectKind, PerKind};
 pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{
-    ApiServerReport, Check, ContainerCounts, Counts, Keeping, ListenReport, ObjectCounts, ObjectReport, Report,
-    SourceReport, SourceState, TokenKeysReport,
+    ApiServerReport, Check, ContainerCounts, Counts, Keeping, ListenReport, ObjectCounts, ObjectReport, PolicyReport,
+    Report, SourceReport, SourceState, TokenKeysReport,
 };
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};

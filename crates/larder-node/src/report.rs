@@ -37,6 +37,9 @@ pub struct Report {
     /// The local API over TLS; none without `--listen`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<ListenReport>,
+    /// The policy file; none without `--policy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyReport>,
     /// Each object that pods of this node refer to, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<Vec<ObjectReport>>,
@@ -124,6 +127,20 @@ pub struct TokenKeysReport {
     /// When that was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error_at: Option<Timestamp>,
+}
+
+/// The policy file, and whether it is in effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct PolicyReport {
+    /// The file.
+    pub file: PathBuf,
+    /// How many rules are in effect.
+    pub rules: usize,
+    /// Why the file as it is now cannot be used. The rules in effect are those of before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// What is open to the API server.

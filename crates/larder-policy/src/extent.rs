@@ -40,6 +40,15 @@ impl Extent {
         Self::Part { metadata: Metadata::Node, keys: Keys::none() }
     }
 
+    /// What of it is not data: at most the [identity](Self::identity).
+    #[must_use]
+    pub fn without_data(self) -> Self {
+        match self {
+            Self::Whole => Self::identity(),
+            Self::Part { metadata, keys: _ } => Self::Part { metadata, keys: Keys::none() },
+        }
+    }
+
     /// What can be seen with either of the two.
     #[must_use]
     pub fn and(self, other: Self) -> Self {

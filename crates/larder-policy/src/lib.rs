@@ -13,9 +13,16 @@
 //! | containers of a pod | their own pod; the node's name and a few of its labels; the keys of Secrets and ConfigMaps that they mount or have in their environment |
 //! | everyone else | nothing |
 //!
+//! # With a file
+//!
+//! Each rule of a [policy file](Policy::parse) has a name, and names subjects and what they see. `allow` and `allowMetadata` add to what is
+//! seen without the file, `deny` and `denyData` take away from what all other rules show, also from administrators.
+//!
 //! # Guarantees
 //!
 //! - *Refused unless allowed*: a decision without a rule is a refusal.
+//! - *Deny wins*: whatever the order of the rules, an object that a `deny` names is not seen, and of one that a `denyData` names no more than
+//!   its identity.
 //! - *Allow-listed*: a part of an object has the fields that [`restrict`] names. A field that larder does not know is not shown.
 //! - *Quiet*: no `Debug`, no [`Rule`] and no error has a value of an object.
 //!
@@ -51,14 +58,17 @@
 //! ```
 
 mod extent;
+mod file;
 mod grants;
 mod policy;
 mod restrict;
+mod rules;
 mod subject;
 mod view;
 
 pub use extent::{Extent, Keys, Metadata};
 pub use grants::Grants;
+pub use larder_yaml::{Mistake, Place};
 pub use policy::Policy;
 pub use restrict::{NODE_LABELS, restrict};
 pub use subject::{PodSubject, Subject};

@@ -1,9 +1,11 @@
 //! The rules of a node.
 
+use crate::rules::FileRule;
 use crate::subject::Subject;
 use crate::view::View;
+use std::sync::Arc;
 
-/// The rules of a node. The default has [no rules of a file](crate#without-a-file).
+/// The rules of a node. The default has [no rules of a file](crate#without-a-file); [`Policy::parse`] reads those of a file.
 ///
 /// ```
 /// use larder_policy::{Policy, Subject};
@@ -11,11 +13,28 @@ use crate::view::View;
 /// assert!(Policy::default().view(&admin).sees_all());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {}
+pub struct Policy {
+    rules: Vec<Arc<FileRule>>,
+}
 
 impl Policy {
+    pub(crate) fn of_rules(rules: Vec<Arc<FileRule>>) -> Self {
+        Self { rules }
+    }
+
     /// The rules that apply to a subject.
     pub fn view(&self, subject: &Subject) -> View {
-        View::of(subject)
+        let rules = self.rules.iter().filter(|rule| rule.is_about(subject)).cloned();
+        View::of(subject, rules.collect())
+    }
+
+    /// How many rules its file has.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether it has no rules of a file.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
     }
 }

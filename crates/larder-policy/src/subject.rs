@@ -1,6 +1,7 @@
 //! Who asks, as far as a rule can name it.
 
 use crate::grants::Grants;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Who asks.
@@ -64,6 +65,8 @@ pub struct PodSubject {
     pub uid: String,
     /// The name of its service account.
     pub service_account: String,
+    /// The pod's labels.
+    pub labels: BTreeMap<String, String>,
     /// What the containers that ask refer to.
     pub grants: Grants,
 }

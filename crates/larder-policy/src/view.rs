@@ -1,6 +1,7 @@
 //! The rules that apply to one subject, and what they decide.
 
 use crate::extent::{Extent, Keys};
+use crate::rules::{Effect, FileRule};
 use crate::subject::{PodSubject, Subject};
 use larder_resource::Kind;
 use std::fmt;
@@ -80,9 +81,16 @@ pub struct Decision {
     pub extent: Option<Extent>,
     /// The rule that decided.
     pub rule: Rule,
+    /// Whether it is of the pod alone that asks, and not of another pod of its name.
+    pub is_of_own_pod: bool,
 }
 
 impl Decision {
+    /// Nothing may be seen, because no rule allows it.
+    pub const fn refused() -> Self {
+        Self { extent: None, rule: Rule::None, is_of_own_pod: false }
+    }
+
     /// Whether something may be seen.
     pub const fn is_allowed(&self) -> bool {
         self.extent.is_some()
@@ -100,6 +108,8 @@ pub enum Rule {
     Reference,
     /// A container sees the name and a few labels of its node.
     OwnNode,
+    /// The rule of this name in the policy file.
+    File(Arc<str>),
     /// No rule allows it.
     None,
 }
@@ -112,6 +122,7 @@ impl Rule {
             Self::OwnPod => "own-pod",
             Self::Reference => "reference",
             Self::OwnNode => "own-node",
+            Self::File(_) => "file",
             Self::None => "none",
         }
     }
@@ -124,6 +135,7 @@ impl fmt::Display for Rule {
             Self::OwnPod => f.write_str("a container sees its own pod"),
             Self::Reference => f.write_str("a container sees the keys that it mounts or has in its environment"),
             Self::OwnNode => f.write_str("a container sees the name and a few labels of its node"),
+            Self::File(name) => write!(f, "rule \"{name}\" of the policy file"),
             Self::None => f.write_str("no rule allows it"),
         }
     }
@@ -141,6 +153,8 @@ impl fmt::Display for Rule {
 pub struct View {
     is_admin: bool,
     pod: Option<Arc<PodSubject>>,
+    /// The rules of a file that are about the subject.
+    rules: Vec<Arc<FileRule>>,
 }
 
 impl PartialEq for View {
@@ -152,50 +166,88 @@ impl PartialEq for View {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        same_pod && self.is_admin == other.is_admin
+        same_pod && self.is_admin == other.is_admin && self.rules == other.rules
     }
 }
 
 impl Eq for View {}
 
 impl View {
-    pub(crate) fn of(subject: &Subject) -> Self {
+    pub(crate) fn of(subject: &Subject, rules: Vec<Arc<FileRule>>) -> Self {
         let pod = match subject {
             Subject::Pod(pod) => Some(Arc::clone(pod)),
             Subject::Host { .. } | Subject::Client { .. } => None,
         };
-        Self { is_admin: subject.is_admin(), pod }
+        Self { is_admin: subject.is_admin(), pod, rules }
     }
 
     /// Whether it sees all of everything, so that nothing has to be decided for each object.
-    pub const fn sees_all(&self) -> bool {
-        self.is_admin
+    pub fn sees_all(&self) -> bool {
+        self.is_admin && self.rules.iter().all(|rule| rule.effect.widens())
+    }
+
+    /// Whether rules of a file are about the subject.
+    pub fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Whether it sees nothing at all, not even of its own.
+    pub fn sees_nothing(&self) -> bool {
+        !self.is_admin && self.pod.is_none() && !self.rules.iter().any(|rule| rule.effect.widens())
     }
 
     /// How much of the object of that name may be seen. It may not exist.
     pub fn decide(&self, verb: Verb, target: &Target<'_>) -> Decision {
-        // The rules without a file are the same for every verb.
-        let _ = verb;
-        let (extent, rule) = self.built_in(target).map_or((None, Rule::None), |(extent, rule)| (Some(extent), rule));
-        Decision { extent, rule }
+        self.decide_among(self.built_in(target), |rule| rule.names(verb, target), |rule| rule.names(verb, target))
+    }
+
+    /// The same, of a pod that only has the name of the pod that asks.
+    pub fn decide_of_other_pod(&self, verb: Verb, target: &Target<'_>) -> Decision {
+        let built_in = self.built_in(target).filter(|(_, rule)| *rule != Rule::OwnPod);
+        self.decide_among(built_in, |rule| rule.names(verb, target), |rule| rule.names(verb, target))
     }
 
     /// Whether a document may be seen.
     pub fn may_document(&self, document: Document) -> Decision {
-        let _ = document;
-        if self.is_admin {
-            Decision { extent: Some(Extent::Whole), rule: Rule::Admin }
-        } else {
-            Decision { extent: None, rule: Rule::None }
-        }
+        let names = |rule: &FileRule| rule.documents.contains(&document);
+        let built_in = match document {
+            Document::Status | Document::Metrics | Document::Whois => self.is_admin,
+            // Those of all pods. What is denied of some, is decided for each.
+            Document::Entries | Document::PodStatuses => self.sees_all(),
+        };
+        self.decide_among(built_in.then_some((Extent::Whole, Rule::Admin)), names, names)
     }
 
     /// The most that may be seen of any object of a kind, in a namespace or in all.
     pub fn may_some(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> Decision {
-        let _ = verb;
-        let (extent, rule) =
-            self.most_built_in(kind, namespace).map_or((None, Rule::None), |(extent, rule)| (Some(extent), rule));
-        Decision { extent, rule }
+        let built_in = self.most_built_in(kind, namespace);
+        let allows = |rule: &FileRule| rule.names_some(verb, kind, namespace);
+        self.decide_among(built_in, allows, |rule| rule.names_every(verb, kind, namespace))
+    }
+
+    /// What is left of what is seen without a file, with the rules that allow more and those that deny. A denial has the last word,
+    /// whatever the order of the rules.
+    fn decide_among(
+        &self,
+        built_in: Option<(Extent, Rule)>,
+        allows: impl Fn(&FileRule) -> bool,
+        denies: impl Fn(&FileRule) -> bool,
+    ) -> Decision {
+        let denial =
+            |effect| self.rules.iter().find(|rule| rule.effect == effect && denies(rule)).map(|rule| rule.rule());
+        if let Some(rule) = denial(Effect::Deny) {
+            return Decision { rule, ..Decision::refused() };
+        }
+        let allowed = self.rules.iter().filter(|rule| rule.effect.widens() && allows(rule));
+        let Some((extent, rule)) = allowed.fold(built_in, |most, rule| Some(wider(most, rule))) else {
+            return Decision::refused();
+        };
+        let is_of_own_pod = rule == Rule::OwnPod;
+        let (extent, rule) = match denial(Effect::DenyData) {
+            Some(denial) if extent.clone().without_data() != extent => (extent.without_data(), denial),
+            _ => (extent, rule),
+        };
+        Decision { extent: Some(extent), rule, is_of_own_pod }
     }
 
     /// What may be seen of an object without a rule of a file.
@@ -234,6 +286,16 @@ impl View {
             }
         }
     }
+}
+
+/// The most so far, and what a rule allows besides. Of two extents of one object, one always shows all that the other does.
+fn wider(most: Option<(Extent, Rule)>, allowing: &FileRule) -> (Extent, Rule) {
+    let extent = if allowing.effect == Effect::Allow { Extent::Whole } else { Extent::identity() };
+    let Some((before, rule)) = most else { return (extent, allowing.rule()) };
+    let both = before.clone().and(extent.clone());
+    // A rule of a file holds for every pod of a name, and so goes before one that holds for a single pod.
+    let is_taken = both != before || extent == both && !matches!(rule, Rule::Admin | Rule::File(_));
+    if is_taken { (both, allowing.rule()) } else { (before, rule) }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@
 //!   answers nobody.
 //! - *Alike*: the refusal of an object depends on its kind and name alone, and not on whether the object exists. It comes before any read.
 //! - *As ever for admins*: who sees all gets the objects of the cache themselves, without a copy.
+//! - *Today's view*: each request is judged when it arrives. An open watch is judged again when the policy changes and before each event: once
+//!   its caller sees something else, the watch ends with 410, and the client lists again.
 //! - *Only the same pod*: a container sees pods of its own pod's name only if they have the UID by which the runtime knows its pod.
 //!
 //! # Limits
@@ -26,7 +28,7 @@ use http::request;
 use larder_clock::Timestamp;
 use larder_node::{Answer, Check, FetchedDocument, Node, ObjectKind, ObjectList, PodList, ReadError, ServerDocument};
 use larder_objects::ObjectKey;
-use larder_policy::{Decision, Document, Extent, PodSubject, Policy, Rule, Subject, Target, Verb, View, restrict};
+use larder_policy::{Decision, Document, Extent, PodSubject, Policy, Subject, Target, Verb, View, restrict};
 use larder_resource::journal::Resource;
 use larder_resource::{DecodeError, Kind, KubeObject, Pod};
 use std::fmt;
@@ -35,9 +37,15 @@ use std::time::Duration;
 
 mod journal;
 mod pod_status;
+mod policies;
 
 pub(crate) use journal::{SeenEntries, SeenEntry, SeenFollower, SeenJournal};
 pub(crate) use pod_status::{Events, PodStatusOf};
+pub(crate) use policies::Policies;
+pub use policies::PolicyError;
+
+/// Why a watch ends, or cannot resume.
+const CHANGED: &str = "what the caller may see has changed: list again";
 
 /// The node, without a way to its objects but through a [`Reader`].
 #[derive(Debug)]
@@ -107,6 +115,8 @@ pub(crate) struct Access {
     view: View,
     /// The pod of a container.
     pod: Option<Arc<PodAccess>>,
+    /// The caller, for [`Policies`].
+    key: Arc<str>,
 }
 
 /// What a container of a pod may see.
@@ -131,11 +141,19 @@ impl PodAccess {
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
             uid: pod.uid().to_owned(),
+            labels: typed.metadata.labels.clone().unwrap_or_default(),
             service_account: typed.spec.and_then(|spec| spec.service_account_name).unwrap_or_default(),
             grants,
         });
         let view = policy.view(&Subject::Pod(Arc::clone(&subject)));
         Ok(Self { subject, runtime_uid: pod.runtime_uid().to_owned(), view })
+    }
+}
+
+impl PodAccess {
+    /// Whether two pods, or two states of one, see the same.
+    pub(crate) fn shows_the_same_as(&self, other: &Self) -> bool {
+        self.view == other.view
     }
 }
 
@@ -146,32 +164,34 @@ impl Access {
     ///
     /// The caller may see nothing, or its container has ended, or its pod is not known.
     pub(crate) fn of(app: &App, caller: Caller) -> Result<Self, ApiError> {
-        let subject = match &caller {
-            Caller::Host { uid, gids, is_admin: true } => {
-                Subject::Host { uid: *uid, gids: gids.to_vec(), is_admin: true }
-            }
-            Caller::Certificate { subject, is_admin: true } => {
-                Subject::Client { name: subject.name.clone(), groups: subject.groups.clone(), is_admin: true }
-            }
+        let refused = |_: &ApiError| app.metrics.refused_caller(&caller);
+        let (view, pod) = match &caller {
             Caller::Container(container) => {
-                let pod = Self::of_container(app, container).inspect_err(|_| app.metrics.refused_caller(&caller))?;
-                return Ok(Self { view: pod.view.clone(), pod: Some(pod), caller });
+                let pod = Self::of_container(app, container).inspect_err(refused)?;
+                (pod.view.clone(), Some(pod))
             }
             Caller::Token(token) => {
-                let pod = Arc::clone(&token.access);
-                return Ok(Self { view: pod.view.clone(), pod: Some(pod), caller });
+                // The token was judged before the request, and the policy may have changed since.
+                let view = app.policy.current().view(&Subject::Pod(Arc::clone(&token.access.subject)));
+                (view, Some(Arc::clone(&token.access)))
             }
-            Caller::Host { .. }
-            | Caller::Unresolved { .. }
-            | Caller::Certificate { .. }
-            | Caller::Refused { .. }
-            | Caller::RefusedToken(_)
-            | Caller::Anonymous => {
-                app.metrics.refused_caller(&caller);
-                return Err(caller.refusal());
-            }
+            other => match subject_of(other).map(|subject| app.policy.current().view(&subject)) {
+                Some(view) if !view.sees_nothing() => (view, None),
+                _ => {
+                    app.metrics.refused_caller(&caller);
+                    return Err(caller.refusal());
+                }
+            },
         };
-        Ok(Self { view: app.policy.view(&subject), pod: None, caller })
+        let key = if app.policy.may_change() { caller.key() } else { Arc::default() };
+        app.policy.note(&key, &view);
+        Ok(Self { caller, view, pod, key })
+    }
+
+    /// Whether a caller that is no container may see anything.
+    pub(crate) fn may_any(app: &App, caller: &Caller) -> bool {
+        caller.is_admin()
+            || subject_of(caller).is_some_and(|subject| !app.policy.current().view(&subject).sees_nothing())
     }
 
     fn of_container(app: &App, container: &Arc<Container>) -> Result<Arc<PodAccess>, ApiError> {
@@ -185,7 +205,7 @@ impl Access {
             let why = "its pod is not among the pods of this node";
             return Err(ApiError::Ended { container: Arc::clone(container), why });
         };
-        container.access(&app.policy, pod)
+        container.access(&app.policy.current(), pod)
     }
 
     fn decide(&self, verb: Verb, kind: Kind, namespace: &str, name: &str) -> Decision {
@@ -197,22 +217,24 @@ impl Access {
         self.view.sees_all()
     }
 
-    /// Whether the decision is of the pod that the runtime knows by this UID.
-    fn is_of_pod(&self, decision: &Decision, runtime_uid: &str) -> bool {
-        decision.rule != Rule::OwnPod || self.pod.as_ref().is_some_and(|own| own.runtime_uid == runtime_uid)
+    /// The decision on a pod that the runtime knows by this UID, given that on its name.
+    fn of_pod(&self, decision: Decision, verb: Verb, [namespace, name, runtime_uid]: [&str; 3]) -> Decision {
+        let is_own = || self.pod.as_ref().is_some_and(|own| own.runtime_uid == runtime_uid);
+        if !decision.is_of_own_pod || is_own() {
+            return decision;
+        }
+        self.view.decide_of_other_pod(verb, &Target { kind: Kind::Pod, namespace, name })
     }
 
     /// How much of an object may be seen of those that a list or a watch has; `None` for nothing.
     fn extent(&self, verb: Verb, object: &KubeObject) -> Option<Extent> {
         let decision = self.decide(verb, object.kind(), object.namespace(), object.name());
-        if object.kind() == Kind::Pod && decision.rule == Rule::OwnPod {
-            // A pod that cannot be read is nobody's.
-            let uid = Pod::from_json(&object.json()).map(|pod| pod.runtime_uid().to_owned()).unwrap_or_default();
-            if !self.is_of_pod(&decision, &uid) {
-                return None;
-            }
+        if !decision.is_of_own_pod {
+            return decision.extent;
         }
-        decision.extent
+        // A pod that cannot be read is nobody's.
+        let uid = Pod::from_json(&object.json()).map(|pod| pod.runtime_uid().to_owned()).unwrap_or_default();
+        self.of_pod(decision, verb, [object.namespace(), object.name(), &uid]).extent
     }
 
     /// The part of an object that a list or a watch shows.
@@ -223,6 +245,24 @@ impl Access {
             Some(Extent::Whole) => Some(Arc::clone(object)),
             Some(extent) => Some(part(this, &extent)?),
         })
+    }
+}
+
+/// A caller as the rules of a file name it; `None` for a container or a token, whose pod says that, and for nobody that is known.
+fn subject_of(caller: &Caller) -> Option<Subject> {
+    match caller {
+        Caller::Host { uid, gids, is_admin } => {
+            Some(Subject::Host { uid: *uid, gids: gids.to_vec(), is_admin: *is_admin })
+        }
+        Caller::Certificate { subject, is_admin } => {
+            Some(Subject::Client { name: subject.name.clone(), groups: subject.groups.clone(), is_admin: *is_admin })
+        }
+        Caller::Container(_)
+        | Caller::Token(_)
+        | Caller::Unresolved { .. }
+        | Caller::Refused { .. }
+        | Caller::RefusedToken(_)
+        | Caller::Anonymous => None,
     }
 }
 
@@ -285,13 +325,34 @@ impl Reader {
         &self.app.node.0
     }
 
+    /// Judges the caller again.
+    ///
+    /// # Errors
+    ///
+    /// The caller may see nothing any more, or it sees something else than when the request arrived.
+    pub(crate) fn still_sees_the_same(&self) -> Result<(), ApiError> {
+        if !self.app.policy.may_change() {
+            return Ok(());
+        }
+        let now = Access::of(&self.app, self.caller().clone())?;
+        if now.view == self.access.view { Ok(()) } else { Err(ApiError::Expired(CHANGED.to_owned())) }
+    }
+
+    /// Takes what the caller sees now.
+    fn refresh(&mut self) -> Result<(), ApiError> {
+        if self.app.policy.may_change() {
+            self.access = Access::of(&self.app, self.caller().clone())?;
+        }
+        Ok(())
+    }
+
     /// The decision, counted; the refusal if nothing may be seen.
     fn allowed(&self, decision: Decision, verb: &'static str, what: impl fmt::Display) -> Result<Decision, ApiError> {
         self.app.metrics.decided(self.caller(), &decision);
         if decision.is_allowed() {
             return Ok(decision);
         }
-        Err(ApiError::NotSeen { caller: self.caller().clone(), verb, what: what.to_string() })
+        Err(ApiError::NotSeen { caller: self.caller().clone(), verb, what: what.to_string(), rule: decision.rule })
     }
 
     /// The node, for who may see a document that is about all of it.
@@ -311,7 +372,7 @@ impl Reader {
     pub(crate) fn journal(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> Result<SeenJournal, ApiError> {
         self.some(verb, kind, namespace)?;
         let filter = (!self.sees_all()).then(|| (self.access.clone(), verb));
-        Ok(SeenJournal::new(self.node().journal(kind)?, filter))
+        Ok(SeenJournal::new(self.node().journal(kind)?, filter, self.clone()))
     }
 
     /// The journal of a kind, to wait for a version of an object that may be seen.
@@ -463,18 +524,19 @@ impl One<'_> {
         match self.kind {
             Kind::Pod => {
                 let answer = node.get_pod(self.namespace, self.name)?;
-                let is_it = self.reader.access.is_of_pod(&self.decision, answer.object.runtime_uid());
-                if is_it { self.seen(answer) } else { Err(self.refusal()) }
+                let pod = [self.namespace, self.name, answer.object.runtime_uid()];
+                let decision = self.reader.access.of_pod(self.decision.clone(), Verb::Get, pod);
+                self.seen(answer, &decision)
             }
-            Kind::Node => self.seen(node.get_node(self.name)?),
-            Kind::Namespace => self.seen(node.get_namespace(self.name, timeout).await?),
+            Kind::Node => self.seen(node.get_node(self.name)?, &self.decision),
+            Kind::Namespace => self.seen(node.get_namespace(self.name, timeout).await?, &self.decision),
             Kind::Secret => self.object(ObjectKind::Secret, timeout).await,
             Kind::ConfigMap => self.object(ObjectKind::ConfigMap, timeout).await,
         }
     }
 
     async fn object(&self, kind: ObjectKind, timeout: Duration) -> Result<Seen, ApiError> {
-        self.seen(self.reader.node().get_object(kind, self.namespace, self.name, timeout).await?)
+        self.seen(self.reader.node().get_object(kind, self.namespace, self.name, timeout).await?, &self.decision)
     }
 
     /// Reads the object for a pod of its namespace, whose references are kept until then.
@@ -487,7 +549,8 @@ impl One<'_> {
         let right = self.reader.one(Kind::Pod, self.namespace, pod)?;
         // That the pod of this name is the one that may be seen.
         right.read(timeout).await?;
-        self.seen(self.reader.node().get_object_for((self.namespace, pod), kind, self.name, timeout).await?)
+        let read = self.reader.node().get_object_for((self.namespace, pod), kind, self.name, timeout).await?;
+        self.seen(read, &self.decision)
     }
 
     /// What larder's own path says of it.
@@ -515,9 +578,13 @@ impl One<'_> {
         Ok(())
     }
 
-    fn seen<T: AsRef<KubeObject> + Send + Sync + 'static>(&self, answer: Answer<T>) -> Result<Seen, ApiError> {
+    fn seen<T: AsRef<KubeObject> + Send + Sync + 'static>(
+        &self,
+        answer: Answer<T>,
+        decision: &Decision,
+    ) -> Result<Seen, ApiError> {
         let freshness = AnswerFreshness::of(&answer);
-        let object: Arc<Resource> = match &self.decision.extent {
+        let object: Arc<Resource> = match &decision.extent {
             Some(Extent::Whole) => answer.object,
             Some(extent) => part((*answer.object).as_ref(), extent).map_err(|error| unwritable(self.kind, &error))?,
             None => return Err(self.refusal()),
@@ -527,7 +594,8 @@ impl One<'_> {
 
     fn refusal(&self) -> ApiError {
         let what = Named { kind: self.kind, namespace: self.namespace, name: self.name }.to_string();
-        ApiError::NotSeen { caller: self.reader.caller().clone(), verb: Verb::Get.as_str(), what }
+        let rule = Decision::refused().rule;
+        ApiError::NotSeen { caller: self.reader.caller().clone(), verb: Verb::Get.as_str(), what, rule }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use larder_identity::PidSource;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where a machine has the names of its groups.
 const GROUPS: &str = "/etc/group";
@@ -16,11 +16,13 @@ pub struct AccessOptions {
     /// Whether to ask the kernel for a pidfd of a process that connects to the socket. When off, as before Linux 6.5, larder opens the
     /// process by its PID. Default: on.
     pub peer_pidfd: bool,
+    /// The policy file, whose rules show more or less than what is seen without it. Default: none.
+    pub policy: Option<PathBuf>,
 }
 
 impl Default for AccessOptions {
     fn default() -> Self {
-        Self { admin_groups: Vec::new(), peer_pidfd: true }
+        Self { admin_groups: Vec::new(), peer_pidfd: true, policy: None }
     }
 }
 
@@ -111,7 +113,10 @@ fn parse(group: &str) -> Result<Group<'_>, String> {
         let gid = group.parse().ok().filter(|gid| *gid != u32::MAX);
         return gid.map(Group::Id).ok_or_else(|| format!("must be names or IDs of groups, and {group} is not an ID"));
     }
-    let is_name = !group.is_empty() && !group.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control());
+    if group.is_empty() {
+        return Err("must be names or IDs of groups".to_owned());
+    }
+    let is_name = !group.contains(|c: char| c == ':' || c.is_whitespace() || c.is_control());
     if is_name {
         Ok(Group::Name(group))
     } else {
@@ -155,7 +160,7 @@ mod tests {
         for (group, problem) in [
             ("op", "there is no group \"op\" in "),
             ("broken", "there is no group \"broken\" in "),
-            ("", "must be names or IDs of groups, and \"\" is neither"),
+            ("", "must be names or IDs of groups"),
             ("a b", "must be names or IDs of groups, and \"a b\" is neither"),
             ("4294967295", "must be names or IDs of groups, and 4294967295 is not an ID"),
             ("-1", "there is no group \"-1\" in "),

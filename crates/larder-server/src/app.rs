@@ -1,6 +1,6 @@
 //! The routes: which handler answers which path, and who may ask.
 
-use crate::access::{Access, Guarded};
+use crate::access::{Access, Guarded, Policies};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::freshness::generated;
@@ -16,7 +16,6 @@ use axum::routing::get;
 use http::{Method, request};
 use larder_clock::Jitter;
 use larder_node::Node;
-use larder_policy::Policy;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) node: Guarded,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policies>,
     pub(crate) registry: Registry,
     pub(crate) metrics: ServerMetrics,
     /// Spreads the ends of watches.
@@ -40,14 +39,19 @@ pub(crate) struct App {
 pub(crate) type Shared = State<Arc<App>>;
 
 impl App {
-    pub(crate) fn new(node: Arc<Node>, listen: Option<Arc<Listen>>, ending: CancellationToken) -> Arc<Self> {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        policy: Policies,
+        listen: Option<Arc<Listen>>,
+        ending: CancellationToken,
+    ) -> Arc<Self> {
         let mut registry = Registry::default();
         node.register_metrics(&mut registry);
         let metrics = ServerMetrics::new(&mut registry);
         if let Some(listen) = &listen {
             listen.register_metrics(&mut registry);
         }
-        let (node, policy) = (Guarded::new(node), Policy::default());
+        let (node, policy) = (Guarded::new(node), Arc::new(policy));
         Arc::new(Self { node, policy, registry, metrics, jitter: Jitter::default(), listen, ending })
     }
 }

@@ -68,8 +68,16 @@ pub(crate) struct Container {
     pub(crate) id: String,
     /// The user of the process that asks, in the daemon's user namespace. It decides nothing.
     pub(crate) user: u32,
-    /// What it may see, and the state of its pod that says so.
-    access: Mutex<Option<(Arc<Pod>, Arc<PodAccess>)>>,
+    /// What it may see, and the state of its pod and the policy that say so.
+    access: Mutex<Option<Judged>>,
+}
+
+/// What a container may see, by a state of its pod and a policy.
+#[derive(Debug)]
+struct Judged {
+    pod: Arc<Pod>,
+    policy: Arc<Policy>,
+    access: Arc<PodAccess>,
 }
 
 impl Caller {
@@ -82,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// Whether it sees everything.
+    /// Whether it sees everything that no rule of a policy file denies.
     pub(crate) fn is_admin(&self) -> bool {
         match self {
             Self::Host { is_admin, .. } | Self::Certificate { is_admin, .. } => *is_admin,
@@ -104,6 +112,20 @@ impl Caller {
             Self::Certificate { .. } => "client",
             Self::Refused { .. } | Self::RefusedToken(_) | Self::Anonymous => "unknown",
         }
+    }
+
+    /// The caller as a key, the same for each connection of it.
+    pub(crate) fn key(&self) -> Arc<str> {
+        match self {
+            Self::Host { uid, gids, is_admin } => format!("host {uid} {gids:?} {is_admin}"),
+            Self::Container(container) => format!("container {}/{}", container.uid, container.name),
+            Self::Certificate { subject, is_admin } => {
+                format!("client {:?} {:?} {is_admin}", subject.name, subject.groups)
+            }
+            Self::Token(token) => format!("token {}", token.access.subject.uid),
+            Self::Unresolved { .. } | Self::Refused { .. } | Self::RefusedToken(_) | Self::Anonymous => String::new(),
+        }
+        .into()
     }
 
     /// The answer to a caller that may see nothing: 403 if larder knows the caller, else 401.
@@ -189,18 +211,19 @@ impl Container {
         node.container_ended(&self.uid, &self.id).await;
     }
 
-    /// What it may see by the state of its pod. That does not change while the container runs: no field that decides it does.
-    pub(crate) fn access(&self, policy: &Policy, pod: Arc<Pod>) -> Result<Arc<PodAccess>, ApiError> {
+    /// What it may see by a policy and the state of its pod. Without a policy file, that does not change while the container runs.
+    pub(crate) fn access(&self, policy: &Arc<Policy>, pod: Arc<Pod>) -> Result<Arc<PodAccess>, ApiError> {
         let mut held = self.access.lock();
-        if let Some((of, access)) = &*held
-            && Arc::ptr_eq(of, &pod)
+        if let Some(judged) = &*held
+            && Arc::ptr_eq(&judged.pod, &pod)
+            && Arc::ptr_eq(&judged.policy, policy)
         {
-            return Ok(Arc::clone(access));
+            return Ok(Arc::clone(&judged.access));
         }
         let access = PodAccess::of(policy, &pod, |name| name == self.name);
         let access =
             Arc::new(access.map_err(|error| ApiError::Unwritable(format!("its pod cannot be read: {error}")))?);
-        *held = Some((pod, Arc::clone(&access)));
+        *held = Some(Judged { pod, policy: Arc::clone(policy), access: Arc::clone(&access) });
         Ok(access)
     }
 }

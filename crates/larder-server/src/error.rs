@@ -44,11 +44,20 @@ use http::{HeaderValue, StatusCode, header};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 use larder_clock::Timestamp;
 use larder_node::{ProcessError, ReadError, WhoisError};
+use larder_policy::Rule;
 use larder_resource::Kind;
 use larder_resource::journal::ResumeError;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Why a caller may not see something: the rule of the policy file that denies it, or what the caller can do about it.
+pub(crate) fn why_refused(caller: &Caller, rule: &Rule) -> String {
+    match rule {
+        Rule::File(_) => format!("{rule} denies it"),
+        Rule::Admin | Rule::OwnPod | Rule::Reference | Rule::OwnNode | Rule::None => caller.advice().to_owned(),
+    }
+}
 
 /// The body of an error: a [`Status`] of the Kubernetes API, with one field of larder's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,8 +110,8 @@ pub(crate) enum ApiError {
     Forbidden(Caller),
     #[error("{caller} may not read from larder: {advice}", caller = .0, advice = .0.advice())]
     Unauthorized(Caller),
-    #[error("{caller} may not {verb} {what}: {advice}", advice = caller.advice())]
-    NotSeen { caller: Caller, verb: &'static str, what: String },
+    #[error("{caller} may not {verb} {what}: {why}", why = why_refused(caller, rule))]
+    NotSeen { caller: Caller, verb: &'static str, what: String, rule: Rule },
     #[error("{container} may not read from larder any more: {why}")]
     Ended { container: Arc<Container>, why: &'static str },
     #[error("{0}")]

@@ -209,7 +209,7 @@ async fn list_or_watch(
         json(app, known.freshness.as_ref(), body)
     } else {
         reach(&journal, options.version).await?;
-        let snapshot = journal.snapshot().map_err(|error| ApiError::Unwritable(error.to_string()))?;
+        let snapshot = journal.snapshot()?;
         let version = snapshot.version;
         if let Version::Exact(asked) = options.version
             && asked != version

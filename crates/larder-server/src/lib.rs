@@ -76,6 +76,7 @@ mod token;
 mod whois;
 pub mod wire;
 
+pub use access::PolicyError;
 pub use admins::{AccessError, AccessOptions};
 pub use daemon_error::DaemonError;
 pub use error::ErrorBody;

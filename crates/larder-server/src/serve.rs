@@ -14,6 +14,7 @@
 mod local;
 mod tls;
 
+use crate::access::{Policies, PolicyError};
 use crate::activity::Activity;
 use crate::admins::{AccessError, AccessOptions, Admins};
 use crate::admission::{Admission, Admitted};
@@ -155,6 +156,9 @@ pub enum ServeError {
     /// An option of access cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The policy file cannot be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
 }
 
 /// The listening local API. It answers once it [runs](Self::run).
@@ -182,6 +186,7 @@ impl Server {
     pub async fn bind(node: Arc<Node>, options: ServeOptions, token: CancellationToken) -> Result<Self, ServeError> {
         options.validate()?;
         let admins = Admins::of(&options.access)?;
+        let policy = Policies::open(options.access.policy)?;
         let socket = PersistentSocket::bind(options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
@@ -193,7 +198,7 @@ impl Server {
             Some(address) => Some(Listen::bind(address, options.tls, &node).await?),
             None => None,
         };
-        let app = App::new(node, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
+        let app = App::new(node, policy, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
         Ok(Self { app, socket, metrics, listen, admins, limits: options.limits, token })
     }
 
@@ -234,6 +239,7 @@ impl Server {
             connections.take_local(&mut self.socket),
             connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
             connections.take_tls(self.listen.as_ref()),
+            self.app.policy.keep_up_to_date(&self.token),
         );
         // From here on nobody can connect, and the next daemon can take the path and the addresses.
         drop((self.socket, self.metrics, self.listen));

@@ -156,7 +156,7 @@ impl TokenPod {
         if live.is_empty() {
             return Err(TokenRefusal::Ended(format!("{}/{}", pod.namespace(), pod.name())));
         }
-        let access = PodAccess::of(&app.policy, &pod, |name| live.contains(name));
+        let access = PodAccess::of(&app.policy.current(), &pod, |name| live.contains(name));
         let access = Arc::new(access.map_err(|_| TokenRefusal::Unreadable)?);
         let ends = deletion.map_or(bound.expires, |at| at.min(bound.expires));
         Ok(Self { bound, pod, live, access, ends })
@@ -174,7 +174,7 @@ impl TokenPod {
                 () = tokio::time::sleep(left.try_into().unwrap_or(Duration::ZERO)) => {}
             }
             match Self::now(&app, this.bound.clone(), Duration::ZERO).await {
-                Ok(now) if now.access.subject == this.access.subject => this = Arc::new(now),
+                Ok(now) if now.access.shows_the_same_as(&this.access) => this = Arc::new(now),
                 Ok(now) => return TokenRefusal::Changed(now.to_string()),
                 Err(refusal) => return refusal,
             }

@@ -35,6 +35,7 @@ impl<M: MachineClocks> Node<M> {
             keeping: ObjectKind::ALL.map(|kind| self.keeping(kind)).into(),
             api_server: self.api_server(),
             listen: None,
+            policy: None,
             objects: None,
         }
     }

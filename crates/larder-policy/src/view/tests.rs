@@ -29,6 +29,11 @@ fn view(subject: &Subject) -> View {
     Policy::default().view(subject)
 }
 
+fn decided(extent: Extent, rule: Rule) -> Decision {
+    let is_of_own_pod = rule == Rule::OwnPod;
+    Decision { extent: Some(extent), rule, is_of_own_pod }
+}
+
 fn targets() -> impl Iterator<Item = Target<'static>> {
     let kinds = Kind::ALL.into_iter();
     kinds.flat_map(|kind| {
@@ -51,7 +56,7 @@ fn seen(view: &View) -> Vec<(Target<'static>, Decision)> {
 
 #[test]
 fn who_is_no_administrator_and_no_pod_sees_nothing() {
-    let nothing = Decision { extent: None, rule: Rule::None };
+    let nothing = Decision::refused();
     for subject in [
         Subject::Host { uid: 0, gids: vec![0], is_admin: false },
         Subject::Client { name: "ops".to_owned(), groups: vec!["larder:admins".to_owned()], is_admin: false },
@@ -72,7 +77,7 @@ fn who_is_no_administrator_and_no_pod_sees_nothing() {
 
 #[test]
 fn administrators_see_everything() {
-    let everything = Decision { extent: Some(Extent::Whole), rule: Rule::Admin };
+    let everything = decided(Extent::Whole, Rule::Admin);
     for subject in [
         Subject::Host { uid: 1000, gids: vec![], is_admin: true },
         Subject::Client { name: String::new(), groups: vec![], is_admin: true },
@@ -88,9 +93,7 @@ fn administrators_see_everything() {
 
 #[test]
 fn a_container_sees_its_pod_its_node_and_its_references() {
-    let own = |kind, namespace, name, extent, rule| {
-        (Target { kind, namespace, name }, Decision { extent: Some(extent), rule })
-    };
+    let own = |kind, namespace, name, extent, rule| (Target { kind, namespace, name }, decided(extent, rule));
     let without = [own(Kind::Pod, "shop", "web", Extent::Whole, Rule::OwnPod)]
         .into_iter()
         .chain(NAMES.map(|name| own(Kind::Node, "", name, Extent::node(), Rule::OwnNode)));
@@ -111,8 +114,8 @@ fn a_list_may_be_asked_for_where_something_may_be_seen() {
     let most = |kind, namespace| view.may_some(Verb::List, kind, namespace);
     let keys = Extent::of_keys(Keys::named(["user", "key"]));
     for namespace in [Some("shop"), None] {
-        assert_eq!(most(Kind::Secret, namespace), Decision { extent: Some(keys.clone()), rule: Rule::Reference });
-        assert_eq!(most(Kind::Pod, namespace), Decision { extent: Some(Extent::Whole), rule: Rule::OwnPod });
+        assert_eq!(most(Kind::Secret, namespace), decided(keys.clone(), Rule::Reference));
+        assert_eq!(most(Kind::Pod, namespace), decided(Extent::Whole, Rule::OwnPod));
         assert!(!most(Kind::ConfigMap, namespace).is_allowed());
         assert!(!most(Kind::Namespace, namespace).is_allowed());
     }

@@ -1,8 +1,9 @@
 //! The journal of a kind, as a caller sees it.
 
-use super::Access;
+use super::{Access, CHANGED, Reader};
+use crate::error::ApiError;
 use larder_policy::{Extent, Metadata, NODE_LABELS, Verb};
-use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource, ResumeError, Snapshot};
+use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource, Snapshot};
 use larder_resource::selector::Selectable;
 use larder_resource::{DecodeError, Kind, KubeObject};
 use std::fmt;
@@ -13,14 +14,15 @@ use std::sync::Arc;
 pub(crate) struct SeenJournal {
     journal: Journal,
     filter: Filter,
+    reader: Reader,
 }
 
 /// `None` for a caller that sees all.
 type Filter = Option<(Access, Verb)>;
 
 impl SeenJournal {
-    pub(super) fn new(journal: Journal, filter: Filter) -> Self {
-        Self { journal, filter }
+    pub(super) fn new(journal: Journal, filter: Filter, reader: Reader) -> Self {
+        Self { journal, filter, reader }
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -37,21 +39,45 @@ impl SeenJournal {
         self.journal.reached(version).await;
     }
 
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
     /// All objects, with the version of the moment.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot, DecodeError> {
-        seen(&self.filter, self.journal.snapshot())
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, ApiError> {
+        let snapshot = seen(&self.filter, self.journal.snapshot()).map_err(|error| unwritable(&error))?;
+        self.given(snapshot)
     }
 
     /// All objects, and a follower from that moment.
-    pub(crate) fn follow(&self) -> Result<(Snapshot, SeenFollower), DecodeError> {
+    pub(crate) fn follow(&self) -> Result<(Snapshot, SeenFollower), ApiError> {
         let (snapshot, follower) = self.journal.follow();
-        Ok((seen(&self.filter, snapshot)?, SeenFollower { follower, filter: self.filter.clone() }))
+        let snapshot = self.given(seen(&self.filter, snapshot).map_err(|error| unwritable(&error))?)?;
+        Ok((snapshot, SeenFollower { follower, filter: self.filter.clone() }))
+    }
+
+    fn given(&self, snapshot: Snapshot) -> Result<Snapshot, ApiError> {
+        let Reader { app, access } = &self.reader;
+        let is_same = app.policy.gives(&access.key, &access.view, self.kind(), snapshot.version);
+        if is_same { Ok(snapshot) } else { Err(ApiError::Expired(CHANGED.to_owned())) }
     }
 
     /// See [`Journal::resume`].
-    pub(crate) fn resume(&self, version: u64) -> Result<SeenFollower, ResumeError> {
+    ///
+    /// # Errors
+    ///
+    /// Also if the caller saw something else at that version.
+    pub(crate) fn resume(&self, version: u64) -> Result<SeenFollower, ApiError> {
+        let Reader { app, access } = &self.reader;
+        if !app.policy.may_resume(&access.key, self.kind(), version, self.journal.version()) {
+            return Err(ApiError::Expired(CHANGED.to_owned()));
+        }
         Ok(SeenFollower { follower: self.journal.resume(version)?, filter: self.filter.clone() })
     }
+}
+
+fn unwritable(error: &DecodeError) -> ApiError {
+    ApiError::Unwritable(error.to_string())
 }
 
 fn seen(filter: &Filter, mut snapshot: Snapshot) -> Result<Snapshot, DecodeError> {

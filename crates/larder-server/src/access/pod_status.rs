@@ -6,7 +6,7 @@ use larder_clock::Timestamp;
 use larder_node::{Node, PodStatusRead, ReadError, WaitError};
 use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
-use larder_policy::{Decision, Document, Extent, Rule, Verb};
+use larder_policy::{Decision, Document, Extent, Verb};
 use larder_resource::{Kind, Pod};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl Reader {
     pub(crate) fn pod_status_by_name(&self, namespace: &str, name: &str) -> Result<PodStatusOf<'_>, ApiError> {
         let right = self.one(Kind::Pod, namespace, name)?;
         let uid = self.node().runtime_uid(namespace, name)?;
-        if !self.access.is_of_pod(&right.decision, &uid.to_string()) || right.decision.extent != Some(Extent::Whole) {
+        let decision = self.access.of_pod(right.decision.clone(), Verb::Get, [namespace, name, &uid.to_string()]);
+        if decision.extent != Some(Extent::Whole) {
             return Err(right.refusal());
         }
         Ok(PodStatusOf { node: self.node(), uid })
@@ -76,8 +77,9 @@ impl Reader {
         }
         let decide = |namespace: &str, name: &str| {
             let decision = self.access.decide(Verb::Get, Kind::Pod, namespace, name);
-            let sees = decision.extent == Some(Extent::Whole) && self.access.is_of_pod(&decision, uid);
-            if sees { decision } else { Decision { extent: None, rule: Rule::None } }
+            let decision = self.access.of_pod(decision, Verb::Get, [namespace, name, uid]);
+            let sees = decision.extent == Some(Extent::Whole);
+            if sees { decision } else { Decision { extent: None, ..decision } }
         };
         match named() {
             Some((namespace, name)) => decide(namespace, name),
@@ -122,7 +124,7 @@ impl Events {
         &self.reader
     }
 
-    /// The next event or gap; `None` once the daemon ends.
+    /// The next event or gap; `None` once the daemon ends, or the caller may see nothing any more.
     ///
     /// # Cancel safety
     ///
@@ -130,6 +132,8 @@ impl Events {
     pub(crate) async fn recv(&mut self) -> Option<Delivery> {
         loop {
             let delivery = self.receiver.recv().await?;
+            // By today's policy.
+            self.reader.refresh().ok()?;
             if self.sees(&delivery) {
                 return Some(delivery);
             }

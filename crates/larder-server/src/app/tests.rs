@@ -45,7 +45,7 @@ fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
         let token = CancellationToken::new();
         let node = Node::start(config, token.clone()).await.unwrap();
         node.settled().await;
-        let app = App::new(node, None, token);
+        let app = App::new(node, crate::access::Policies::open(None).unwrap(), None, token);
         (super::local(&app), super::open(&app))
     });
     let text = |router: &Router, caller: Option<Caller>| {

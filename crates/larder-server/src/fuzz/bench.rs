@@ -1,5 +1,6 @@
 //! A node to ask, in paused time: a request may wait some seconds for a version that never comes.
 
+use crate::access::Policies;
 use crate::app::{self, App};
 use crate::cache_status::CacheStatus;
 use crate::caller::Caller;
@@ -51,7 +52,7 @@ impl Bench {
             let token = CancellationToken::new();
             let node = Node::start(config, token.clone()).await.expect("a node");
             node.settled().await;
-            App::new(node, None, token)
+            App::new(node, Policies::open(None).expect("no file"), None, token)
         });
         let (local, open, strangers) = (app::local(&app), app::open(&app), app::strangers(&app));
         Self { runtime, app, local, open, strangers, _folder: folder }

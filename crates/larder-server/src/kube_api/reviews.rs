@@ -5,14 +5,14 @@
 
 use crate::access::{PodAccess, Reader};
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, why_refused};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
-use larder_policy::{Decision, Document, Rule, Target, Verb};
+use larder_policy::{Decision, Document, Target, Verb};
 use larder_resource::{Kind, ObjectKind};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -180,7 +180,7 @@ pub(crate) async fn access(reader: Reader, request: Request) -> Result<Response,
         Err(why) => (false, Some(why)),
         Ok(asked) => match decision(&reader, &asked) {
             None => (true, None),
-            Some(Decision { rule: Rule::None, .. }) => (false, Some(reader.caller().advice().to_owned())),
+            Some(Decision { extent: None, rule, .. }) => (false, Some(why_refused(reader.caller(), &rule))),
             Some(Decision { rule, .. }) => match not_held(&reader, &asked).await {
                 None => (true, Some(rule.to_string())),
                 Some(why) => (false, Some(why)),
@@ -197,13 +197,16 @@ pub(crate) async fn access(reader: Reader, request: Request) -> Result<Response,
 /// `POST /apis/authorization.k8s.io/v1/selfsubjectrulesreviews`.
 pub(crate) async fn rules(reader: Reader, request: Request) -> Result<Response, ApiError> {
     let review = review(request, "authorization.k8s.io", "SelfSubjectRulesReview").await?;
-    let status = match reader.pod() {
-        None => rules_of_admins(),
+    let mut status = match reader.pod() {
+        None if reader.caller().is_admin() => rules_of_admins(),
+        None => json!({"resourceRules": [], "nonResourceRules": []}),
         Some(pod) => {
             let asked = review.get("spec").and_then(|spec| spec.get("namespace")).and_then(Value::as_str);
             rules_of_pod(pod, asked.unwrap_or_default(), reader.node_name())
         }
     };
+    // The rules of a policy file are not listed.
+    status["incomplete"] = reader.view().has_rules().into();
     Ok(created(review, status))
 }
 
@@ -220,7 +223,6 @@ fn rules_of_admins() -> Value {
             {"verbs": ["get"], "apiGroups": [""], "resources": statuses},
         ],
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["*"]}],
-        "incomplete": false,
     })
 }
 
@@ -241,7 +243,6 @@ fn rules_of_pod(pod: &PodAccess, namespace: &str, node: &str) -> Value {
     json!({
         "resourceRules": rules,
         "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": PATHS}],
-        "incomplete": false,
     })
 }
 

@@ -10,6 +10,7 @@
 //!   the object, a bookmark follows at once, if the client takes bookmarks.
 //! - *From the future*: a watch after a version that larder has yet to reach is open, and silent until then, as at the API server.
 //! - *As seen*: objects and selectors are those of the caller's view ([`access`](crate::access)).
+//!   When the caller no longer sees what it saw at the beginning, because the policy has changed, the watch ends with 410.
 //! - *Alone*: a client that reads too slowly is cut off, and no other one notices.
 //!
 //! # Limits
@@ -19,7 +20,7 @@
 
 use super::options::{ListOptions, Version, Wanted};
 use super::representation::Representation;
-use crate::access::{SeenEntries, SeenEntry, SeenFollower, SeenJournal};
+use crate::access::{Reader, SeenEntries, SeenEntry, SeenFollower, SeenJournal};
 use crate::app::App;
 use crate::error::ApiError;
 use axum::body::Body;
@@ -33,6 +34,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
+
+type PolicyChanges = tokio::sync::watch::Receiver<Arc<larder_policy::Policy>>;
 
 /// How often a client gets a bookmark, as from the API server.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
@@ -62,22 +65,23 @@ pub(super) fn begin(
     options: &ListOptions,
     representation: Representation,
 ) -> Result<Body, ApiError> {
-    let follow = || journal.follow().map_err(|error| ApiError::Unwritable(error.to_string()));
     let (initial, follower) = match (options.send_initial_events, options.version) {
         (Some(true), Version::NotOlderThan(asked)) if journal.version() < asked => {
             return Err(ApiError::TooLargeVersion { asked, current: journal.version() });
         }
         (Some(true), _) | (None, Version::Any) => {
-            let (snapshot, follower) = follow()?;
+            let (snapshot, follower) = journal.follow()?;
             (Some(snapshot), follower)
         }
-        (Some(false), Version::Any) => (None, follow()?.1),
+        (Some(false), Version::Any) => (None, journal.follow()?.1),
         (_, Version::NotOlderThan(version) | Version::Exact(version)) => (None, journal.resume(version)?),
     };
     let now = Instant::now();
     let lasts = options.timeout.unwrap_or_else(|| app.jitter.between(SHORTEST..=2 * SHORTEST));
     let mut watch = Watch {
         app: Arc::clone(app),
+        reader: journal.reader().clone(),
+        policy: app.policy.changes(),
         kind: journal.kind(),
         wanted: options.wanted.clone(),
         representation,
@@ -109,6 +113,9 @@ struct Initial {
 
 struct Watch {
     app: Arc<App>,
+    reader: Reader,
+    /// Tells when the policy changes.
+    policy: PolicyChanges,
     kind: Kind,
     wanted: Wanted,
     representation: Representation,
@@ -150,7 +157,9 @@ impl Watch {
                 return None;
             }
             if let Some(initial) = self.initial.take() {
-                self.begin(initial);
+                if self.still_sees_the_same() {
+                    self.begin(initial);
+                }
                 self.out.flush();
                 continue;
             }
@@ -158,17 +167,33 @@ impl Watch {
             tokio::select! {
                 biased;
                 () = self.app.ending.cancelled() => self.has_ended = true,
-                entries = self.follower.next() => self.take(entries),
+                Ok(()) = self.policy.changed() => {
+                    self.still_sees_the_same();
+                }
+                entries = self.follower.next() => {
+                    if self.still_sees_the_same() {
+                        self.take(entries);
+                    }
+                }
                 () = sleep_until(wakes_at) => {
                     if self.ends_at <= Instant::now() {
                         self.has_ended = true;
-                    } else {
+                    } else if self.still_sees_the_same() {
                         self.tell_version();
                     }
                 }
             }
             self.out.flush();
         }
+    }
+
+    /// Ends the watch if its caller no longer sees what it saw at the beginning.
+    fn still_sees_the_same(&mut self) -> bool {
+        let Err(error) = self.reader.still_sees_the_same() else { return true };
+        tracing::debug!(kind = self.kind.resource(), %error, "a watch ended");
+        self.out.error(&error);
+        self.has_ended = true;
+        false
     }
 
     fn take(&mut self, entries: Result<Result<SeenEntries, DecodeError>, Ended>) {

@@ -15,6 +15,7 @@
 //!   are waited for.
 
 use super::{Connections, Open, turn_away, turned_away};
+use crate::access::Access;
 use crate::activity::Activity;
 use crate::admins::Admins;
 use crate::admission::{Admission, Admitted};
@@ -43,9 +44,17 @@ const IDENTIFY: Duration = Duration::from_secs(5);
 /// How many connections may be closed to open the files that one look takes.
 const MOST_EVICTIONS: usize = 8;
 
-/// The open connections of pods.
+/// The open connections of pods, and of users of the host.
 #[derive(Default)]
-pub(super) struct Pods(HashMap<PodUid, PodClients>);
+pub(super) struct Pods(HashMap<Of, PodClients>);
+
+/// Whose connections have places of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Of {
+    Pod(PodUid),
+    /// A user of the host who is no admin, and to whom a rule of the policy file shows something.
+    User(u32),
+}
 
 #[derive(Clone)]
 pub(super) struct PodLimits {
@@ -65,19 +74,19 @@ impl Pods {
         self.0.values_mut().map(|pod| &mut pod.admission)
     }
 
-    /// Takes one more connection of a pod, with its activity.
+    /// Takes one more connection of a pod or a user, with its activity.
     pub(super) fn admit(
         &mut self,
-        uid: &PodUid,
+        of: &Of,
         activity: Arc<Activity>,
         limits: &Limits,
         refused: &Counter,
     ) -> (Admitted, PodLimits) {
-        if !self.0.contains_key(uid) {
+        if !self.0.contains_key(of) {
             // So there are at most as many pods as there are connections, and one.
             self.0.retain(|_, pod| !pod.admission.is_empty());
         }
-        let pod = self.0.entry(uid.clone()).or_insert_with(|| PodClients {
+        let pod = self.0.entry(of.clone()).or_insert_with(|| PodClients {
             admission: Admission::new(limits.pod_connections),
             limits: PodLimits {
                 http2: Http2::new(limits.http2_streams, limits.http2_streams, refused),
@@ -167,6 +176,13 @@ impl Connections {
         if let Caller::Container(container) = caller {
             return self.serve_container(stream, container, clients);
         }
+        if let Caller::Host { uid, is_admin: false, .. } = caller
+            && Access::may_any(&self.app, &caller)
+        {
+            let Some((stream, activity, limits)) = self.admit_one_of(&Of::User(uid), stream) else { return };
+            let client = Client { http2: Some(limits.http2), caller, ..clients.client.clone() };
+            return self.serve(stream, Listener::Socket, client, activity);
+        }
         let (http2, activity) = if caller.is_admin() {
             (&clients.own_http2, self.admit(|open| open.own.admit(), Listener::Socket))
         } else {
@@ -181,16 +197,20 @@ impl Connections {
         }
     }
 
-    fn serve_container(self: &Arc<Self>, mut stream: UnixStream, container: Arc<Container>, clients: &Clients) {
+    /// A place among the connections of a pod or a user, and its limits; a connection without a place is turned away.
+    fn admit_one_of(
+        self: &Arc<Self>,
+        of: &Of,
+        mut stream: UnixStream,
+    ) -> Option<(UnixStream, Arc<Activity>, PodLimits)> {
         let mut limits = None;
         let admit = |open: &mut Open| {
-            let (admitted, of_pod) =
-                open.pods.admit(&container.uid, Activity::new(), &self.limits, &self.app.metrics.refused);
+            let (admitted, of_pod) = open.pods.admit(of, Activity::new(), &self.limits, &self.app.metrics.refused);
             limits = Some(of_pod);
             admitted
         };
         let activity = self.admit(admit, Listener::Socket);
-        let Some(limits) = limits else { return };
+        let limits = limits?;
         let Some(activity) = activity else {
             if let Ok(place) = limits.turning_away.try_acquire_owned() {
                 self.tracker.spawn(async move {
@@ -198,8 +218,14 @@ impl Connections {
                     drop(place);
                 });
             }
-            return;
+            return None;
         };
+        Some((stream, activity, limits))
+    }
+
+    fn serve_container(self: &Arc<Self>, stream: UnixStream, container: Arc<Container>, clients: &Clients) {
+        let of = Of::Pod(container.uid.clone());
+        let Some((stream, activity, limits)) = self.admit_one_of(&of, stream) else { return };
         tracing::debug!(%container, id = container.id, user = container.user, "a container has connected");
         let caller = Caller::Container(Arc::clone(&container));
         let client = Client { http2: Some(limits.http2), caller, ..clients.client.clone() };
@@ -281,9 +307,15 @@ fn of_host(admins: &Admins, peer: &Peer) -> Result<Caller, ProcessError> {
         Err(error) => return Err(error),
     };
     let gids: Arc<[u32]> = std::iter::once(peer.gid()).chain(peer.groups().iter().copied()).collect();
-    let is_named = || (uid == own.as_raw() || admins.have(&gids)) && is_in_own_pid_namespace(peer.process());
-    let is_admin = means_the_same && (uid == 0 || is_named());
-    Ok(Caller::Host { uid, gids, is_admin })
+    let is_named = uid == own.as_raw() || admins.have(&gids);
+    if means_the_same && uid == 0 {
+        return Ok(Caller::Host { uid, gids, is_admin: true });
+    }
+    // Elsewhere a user and its groups mean something else, and no rule is about them.
+    if !means_the_same || !is_in_own_pid_namespace(peer.process()) {
+        return Ok(unresolved(uid, &"it is in a user or PID namespace of its own"));
+    }
+    Ok(Caller::Host { uid, gids, is_admin: is_named })
 }
 
 fn is_denied(problem: &io::Error) -> bool {

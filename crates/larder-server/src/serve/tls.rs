@@ -6,11 +6,12 @@
 //!   pod of this node. Clients that do not finish their handshake take no connection from clients that may read.
 //! - From its first good token on, a connection counts as one of the token's pod, with those of its containers on the socket: no pod takes a
 //!   connection from another, or from admins. So do its requests.
-//! - An admin's certificate comes first: a token beside it is not looked at.
+//! - The certificate of an admin, or of a client to whom a rule of the policy file shows something, comes first: a token beside it is not looked at.
 //! - A connection ends with the client's certificate, and when the authorities of clients change.
 
-use super::local::PodLimits;
+use super::local::{Of, PodLimits};
 use super::{Connections, Open};
+use crate::access::Access;
 use crate::admission::Admitted;
 use crate::caller::Caller;
 use crate::connection::{self, Client, Http2};
@@ -64,7 +65,8 @@ impl Places for TokenPlaces {
                 let admitted = connections.admit(
                     |open| {
                         let (refused, own) = (&connections.app.metrics.refused, Arc::clone(&self.activity));
-                        let (admitted, limits) = open.pods.admit(pod, own, &connections.limits, refused);
+                        let (admitted, limits) =
+                            open.pods.admit(&Of::Pod(pod.clone()), own, &connections.limits, refused);
                         if !matches!(admitted, Admitted::No) {
                             open.handshakes.release(&self.activity);
                             of_pod = Some(limits);
@@ -158,7 +160,7 @@ impl Connections {
             Identity::Refused { .. } | Identity::Anonymous => None,
         };
         let caller = Caller::of_client(identity);
-        let (client, activity) = if caller.is_admin() {
+        let (client, activity) = if Access::may_any(&self.app, &caller) {
             match self.admit(|open: &mut Open| open.listen.admit(), Listener::Tls) {
                 Some(own) => (clients.may_read.clone(), own),
                 None => return turn_away(&mut stream).await,

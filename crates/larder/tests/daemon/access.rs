@@ -20,19 +20,19 @@ use tokio::time::Instant;
 const NODE: &str = "node-1";
 const DB: &str = "/api/v1/namespaces/shop/secrets/db";
 /// The user and group `nobody`.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// A node with the pods `shop/web` and `shop/other`, each of which has a Secret in its environment.
-struct Place {
-    api: ApiServer,
+pub(crate) struct Place {
+    pub(crate) api: ApiServer,
     cri: CriServer,
-    daemon: Daemon,
+    pub(crate) daemon: Daemon,
     sandbox: String,
     _folder: TempDir,
 }
 
 impl Place {
-    async fn start(more: &[&str]) -> Self {
+    pub(crate) async fn start(more: &[&str]) -> Self {
         assert!(rustix::process::geteuid().is_root(), "these tests make cgroups, and so need root");
         let (api, folder) = (ApiServer::start().await.unwrap(), tempfile::tempdir().unwrap());
         let store = api.store();
@@ -59,7 +59,7 @@ impl Place {
     }
 
     /// A running container of the pod `web`, and its cgroup.
-    fn run(&self, name: &str) -> Container {
+    pub(crate) fn run(&self, name: &str) -> Container {
         self.run_in(&self.sandbox, name)
     }
 
@@ -77,31 +77,50 @@ impl Place {
         command
     }
 
-    async fn ask(&self, container: &Container, user: u32, path: &str) -> (u16, String) {
+    pub(crate) async fn ask(&self, container: &Container, user: u32, path: &str) -> (u16, String) {
         answer(run(self.curl(container, user, path)).await)
     }
 
     /// A watch in a container that has begun.
-    fn watch(&self, container: &Container, path: &str) -> Watch {
-        let mut command = tokio::process::Command::from(self.curl(container, NOBODY, path));
+    pub(crate) fn watch(&self, container: &Container, path: &str) -> Watch {
+        Self::begun(self.curl(container, NOBODY, path))
+    }
+
+    /// A watch of `nobody` of the host.
+    pub(crate) fn watch_of_host(&self, path: &str) -> Watch {
+        Self::begun(self.curl_of_host(&[], "--clear-groups", path))
+    }
+
+    /// `curl` as `nobody` of the host, with these groups, as an argument of `setpriv`. The program and arguments of `before` run it.
+    pub(crate) fn curl_of_host(&self, before: &[&str], groups: &str, path: &str) -> Command {
+        let (mut words, user) = (before.to_vec(), NOBODY.to_string());
+        words.extend(["setpriv", "--reuid", &user, "--regid", &user, groups, "--", "curl", "--silent", "--no-buffer"]);
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg("--unix-socket").arg(self.daemon.socket());
+        command.args(["--write-out", "\n%{http_code}"]).arg(format!("http://larder{path}"));
+        command
+    }
+
+    fn begun(command: Command) -> Watch {
+        let mut command = tokio::process::Command::from(command);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Watch { child, lines }
     }
 }
 
-fn answer(output: Output) -> (u16, String) {
+pub(crate) fn answer(output: Output) -> (u16, String) {
     let printed = output.ok();
     let (text, code) = printed.rsplit_once('\n').unwrap();
     (code.parse().unwrap(), text.to_owned())
 }
 
-struct Container {
+pub(crate) struct Container {
     id: String,
     cgroups: Cgroups,
 }
 
-struct Watch {
+pub(crate) struct Watch {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
@@ -111,7 +130,7 @@ impl Watch {
         tokio::time::timeout(LIMIT, self.lines.next_line()).await.expect("it goes on or ends").unwrap()
     }
 
-    async fn event(&mut self) -> Value {
+    pub(crate) async fn event(&mut self) -> Value {
         let line = self.next().await.expect("an event");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
@@ -245,14 +264,8 @@ async fn an_admin_group_sees_all_on_the_host_and_nothing_more_in_a_container() {
         let arguments = ["--config", config.path().to_str().unwrap(), "--socket-admin-group", "4242,daemon"];
         let place = Place::start(&arguments).await;
         let app = place.run("app");
-        let curl = |groups: &str, before: &[&str]| {
-            let (mut words, user) = (before.to_vec(), NOBODY.to_string());
-            words.extend(["setpriv", "--reuid", &user, "--regid", &user, "--groups", groups, "--", "curl", "--silent"]);
-            let mut command = Command::new(words[0]);
-            command.args(&words[1..]).arg("--unix-socket").arg(place.daemon.socket());
-            command.args(["--write-out", "\n%{http_code}", "http://larder/api/v1/namespaces/shop/secrets/tls"]);
-            command
-        };
+        let tls = "/api/v1/namespaces/shop/secrets/tls";
+        let curl = |groups: &str, before: &[&str]| place.curl_of_host(before, &format!("--groups={groups}"), tls);
         // `daemon` has this ID on every Linux.
         for groups in ["4242", "7,4242", "1"] {
             let (code, text) = answer(run(curl(groups, &[])).await);

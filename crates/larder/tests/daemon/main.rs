@@ -34,6 +34,7 @@ mod metrics;
 mod namespaces;
 mod objects;
 mod outage;
+mod policy;
 mod proxy;
 mod requests;
 mod runtimes;

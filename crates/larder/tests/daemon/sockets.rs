@@ -134,9 +134,12 @@ async fn a_daemon_that_is_not_root_serves_root_and_its_own_user_but_no_other_con
     for (user, namespace) in [(0, &[][..]), (0, &["--pid", "--fork"]), (NONROOT, &[])] {
         assert_eq!(get_as(user, &daemon, namespace).await.code, Some(0), "user {user} in {namespace:?}");
     }
-    for (user, namespace) in [(NONROOT, &["--pid", "--fork"][..]), (NOBODY, &[])] {
+    for (user, namespace, who) in [
+        (NONROOT, &["--pid", "--fork"][..], "a process of user 65532 (it is in a user or PID namespace of its own)"),
+        (NOBODY, &[], "user 65534"),
+    ] {
         let told = get_as(user, &daemon, namespace).await.failed();
-        assert!(told.starts_with(&format!("Error from server (Forbidden): user {user} may not read")), "{told}");
+        assert!(told.starts_with(&format!("Error from server (Forbidden): {who} may not read")), "{told}");
     }
     // It is made anew by that user too.
     fs::remove_file(daemon.socket()).unwrap();

@@ -68,6 +68,8 @@ settings! {
     /// Accept a lower resourceVersion from a consistent read: the etcd was restored from a backup
     config.policy.accept_older_versions;
 
+    /// Show callers more or less, by the rules in this file; read again when it changes
+    serve.access.policy: flag("policy", "FILE");
     /// The groups of the host whose processes see everything over the socket, as names of /etc/group or IDs; not those of containers
     serve.access.admin_groups: flag("socket-admin-group", "GROUP").default("none");
     /// Ask the kernel for a pidfd of each process that connects to the socket; when off, as before Linux 6.5, larder opens the process by

@@ -1,0 +1,177 @@
+//! What the rules of a policy file show and hide, what a change of the file does, and what a file does that cannot be used.
+
+use crate::access::{NOBODY, Place, answer};
+use crate::harness::{Daemon, run, until};
+use larder_testkit::objects::{pod, secret};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A policy file, whose text is replaced as a whole.
+struct PolicyFile {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl PolicyFile {
+    fn new(rules: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let this = Self { path: folder.path().join("policy.yaml"), _folder: folder };
+        this.write(rules);
+        this
+    }
+
+    fn write(&self, rules: &str) {
+        let new = self.path.with_extension("new");
+        fs::write(&new, format!("version: 1\nrules:\n{rules}")).unwrap();
+        fs::rename(&new, &self.path).unwrap();
+    }
+
+    fn path(&self) -> &str {
+        self.path.to_str().unwrap()
+    }
+}
+
+/// Asks as `nobody` of the host.
+async fn ask(place: &Place, path: &str) -> (u16, String) {
+    answer(run(place.curl_of_host(&[], "--clear-groups", path)).await)
+}
+
+const PODS: &str = "- {name: pods, effect: allow, subjects: [{user: 65534}], objects: [{kinds: [pods]}]}\n";
+const SECRETS: &str =
+    "- {name: secrets, effect: allowMetadata, subjects: [{user: 65534}], objects: [{kinds: [secrets]}]}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_shows_a_user_of_the_host_what_it_names_until_the_file_changes() {
+    let file = PolicyFile::new(&format!("{PODS}{SECRETS}"));
+    let place = Place::start(&["--policy", file.path()]).await;
+    let (code, text) = ask(&place, "/api/v1/pods").await;
+    assert!(code == 200 && text.contains("uid-web") && text.contains("uid-other"), "{code} {text}");
+    // Of Secrets only the metadata, however they are asked for.
+    for path in ["/api/v1/secrets", "/api/v1/namespaces/shop/secrets/db", "/api/v1/secrets?watch=true&timeoutSeconds=1"]
+    {
+        let (code, text) = ask(&place, path).await;
+        assert!(code == 200 && text.contains("\"db\""), "{path}: {code} {text}");
+        assert!(!text.contains("b25l") && !text.contains("\"data\":"), "{path}: {text}");
+    }
+    for path in ["/api/v1/namespaces/shop/configmaps/x", "/api/v1/nodes", "/larder/v1/status"] {
+        let (code, text) = ask(&place, path).await;
+        assert!(code == 403 && text.contains("user 65534 may not "), "{path}: {code} {text}");
+    }
+    let list: Value = serde_json::from_str(&ask(&place, "/api/v1/pods").await.1).unwrap();
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let resume = format!("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion={version}");
+    assert_eq!(ask(&place, &resume).await, (200, String::new()));
+
+    let mut watch = place.watch_of_host("/api/v1/pods?watch=true");
+    for _ in 0..2 {
+        assert_eq!(watch.event().await["type"], "ADDED");
+    }
+    file.write(&format!(
+        "{PODS}- {{name: not-other, effect: deny, subjects: [{{user: 65534}}], objects: [{{kinds: [pods], names: [other]}}]}}\n"
+    ));
+    let end = watch.event().await;
+    assert_eq!((&end["type"], &end["object"]["code"]), (&json!("ERROR"), &json!(410)), "{end}");
+    // What was listed before the change is listed again, and then goes on.
+    let (_, text) = ask(&place, &resume).await;
+    let end: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&end["type"], &end["object"]["code"]), (&json!("ERROR"), &json!(410)), "{end}");
+    let (code, text) = ask(&place, "/api/v1/pods").await;
+    assert!(code == 200 && text.contains("uid-web") && !text.contains("uid-other"), "{code} {text}");
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let version = list["metadata"]["resourceVersion"].as_str().unwrap();
+    let resume = format!("/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion={version}");
+    assert_eq!(ask(&place, &resume).await, (200, String::new()));
+    let (code, text) = ask(&place, "/api/v1/namespaces/shop/pods/other").await;
+    assert!(code == 403 && text.contains(r#"rule \"not-other\" of the policy file denies it"#), "{code} {text}");
+    assert_eq!(ask(&place, "/api/v1/secrets").await.0, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_holds_for_root_and_for_a_container_of_its_own() {
+    let file = PolicyFile::new(
+        "- {name: no-root, effect: deny, subjects: [{user: 0}], objects: [{kinds: [secrets], names: [tls]}]}\n\
+         - {name: no-values, effect: denyData, subjects: [{namespace: shop}], objects: [{kinds: [secrets]}]}\n\
+         - {name: all-pods, effect: allow, subjects: [{namespace: shop}], objects: [{kinds: [pods], verbs: [list]}]}\n",
+    );
+    let place = Place::start(&["--policy", file.path()]).await;
+    let app = place.run("app");
+    let refused = place.daemon.get("/api/v1/namespaces/shop/secrets/tls").await;
+    assert!(refused.code == 403 && refused.text.contains("no-root"), "{}", refused.text);
+    let list = place.daemon.get("/api/v1/secrets").await;
+    assert!(list.code == 200 && list.text.contains("b25l") && !list.text.contains("dGhyZWU="), "{}", list.text);
+    for user in [0, NOBODY] {
+        let (code, text) = place.ask(&app, user, "/api/v1/namespaces/shop/secrets/db").await;
+        assert!(code == 200 && !text.contains("b25l") && text.contains("\"name\":\"db\""), "{code} {text}");
+        let (code, text) = place.ask(&app, user, "/api/v1/pods").await;
+        assert!(code == 200 && text.contains("uid-other"), "{code} {text}");
+        assert_eq!(place.ask(&app, user, "/api/v1/namespaces/shop/pods/other").await.0, 403);
+    }
+    let metrics = place.daemon.get("/metrics").await.text;
+    assert!(
+        metrics.contains(r#"larder_access_decisions_total{subject="host",rule="file",allowed="false"}"#),
+        "{metrics}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_a_rule_selects_changes_the_view_of_an_open_watch() {
+    let file = PolicyFile::new(
+        "- {name: front, effect: allow, subjects: [{namespace: shop, podLabels: {tier: front}}], objects: [{kinds: [secrets]}]}\n",
+    );
+    let place = Place::start(&["--policy", file.path()]).await;
+    let app = place.run("app");
+    let mut watch = place.watch(&app, "/api/v1/secrets?watch=true");
+    assert_eq!(watch.event().await["object"]["metadata"]["name"], "db");
+    let web = pod("shop", "web").uid("uid-web").node("node-1").label("tier", "front");
+    place.api.store().apply(web.container("app", "shop/web:1").env_secret("db", "password").build()).unwrap();
+    until("the pod has the label", async || {
+        let web = place.daemon.get("/api/v1/namespaces/shop/pods/web").await.json();
+        (web["metadata"]["labels"]["tier"] == "front").then_some(())
+    })
+    .await;
+    // The container sees this Secret now, and its watch has not shown it.
+    place.api.store().apply(secret("shop", "tls", &[("key", "four")])).unwrap();
+    let end = watch.event().await;
+    assert_eq!((&end["type"], &end["object"]["code"]), (&json!("ERROR"), &json!(410)), "{end}");
+    let (code, text) = place.ask(&app, NOBODY, "/api/v1/secrets").await;
+    assert!(code == 200 && text.contains("\"tls\"") && text.contains("dHdv"), "{code} {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_used_refuses_the_start_and_later_changes_nothing() {
+    let bad = "- {name: a, effect: allow, subjects: [{user: 1}], objects: [{kinds: [pods]}], more: 1}\n";
+    let file = PolicyFile::new(bad);
+    let place = format!("{}:3:85: rules[0]: a field here is unknown", file.path());
+    let manifests = tempfile::tempdir().unwrap();
+    let arguments =
+        ["--manifests", manifests.path().to_str().unwrap(), "--runtime-endpoint", "none", "--policy", file.path()];
+    let mut refused = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+    assert!(!refused.ended().await.success());
+    assert!(refused.log().contains(&place), "{}", refused.log());
+
+    file.write(PODS);
+    let daemon = Daemon::spawn(tempfile::tempdir().unwrap(), &arguments);
+    daemon.ready().await;
+    let status = daemon.get("/larder/v1/status").await.json();
+    assert_eq!(status["policy"], json!({"file": file.path(), "rules": 1}));
+    file.write(bad);
+    let status = until("the status tells it", async || {
+        let status = daemon.get("/larder/v1/status").await.json();
+        status["policy"]["problem"].is_string().then_some(status)
+    })
+    .await;
+    assert_eq!(status["policy"]["rules"], 1);
+    let degraded = status["degraded"].to_string();
+    assert!(
+        degraded.contains(&format!("policy: {place}")) && degraded.contains("the policy of before stays"),
+        "{degraded}"
+    );
+    file.write("  []\n");
+    until("the file is in effect", async || {
+        let status = daemon.get("/larder/v1/status").await.json();
+        (status["policy"]["rules"] == 0 && status["policy"]["problem"].is_null()).then_some(())
+    })
+    .await;
+}
