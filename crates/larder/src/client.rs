@@ -2,11 +2,12 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Empty, Full, Limited};
 use hyper_util::rt::TokioIo;
 use larder_server::{DaemonError, ErrorBody};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -154,7 +155,16 @@ impl Client {
 
     /// Asks, and takes an answer other than an error. `timeout` is what the daemon was told, or will need.
     pub(crate) async fn get(&self, query: &Query, timeout: Duration) -> Result<Reply, Error> {
-        let (code, reply) = self.within(timeout.saturating_add(PATIENCE), self.exchange(query)).await?;
+        self.ask(query, None, timeout).await
+    }
+
+    /// The same, with a JSON body.
+    pub(crate) async fn post(&self, query: &Query, body: &Value, timeout: Duration) -> Result<Reply, Error> {
+        self.ask(query, Some(body), timeout).await
+    }
+
+    async fn ask(&self, query: &Query, body: Option<&Value>, timeout: Duration) -> Result<Reply, Error> {
+        let (code, reply) = self.within(timeout.saturating_add(PATIENCE), self.exchange(query, body)).await?;
         if code.is_success() {
             return Ok(reply);
         }
@@ -193,7 +203,7 @@ impl Client {
             loop {
                 let Ok(frame) = tokio::time::timeout(QUIET, body.frame()).await else {
                     // Any answer is a sign of life.
-                    self.within(PATIENCE, self.exchange(&Query::new(&["livez"]))).await?;
+                    self.within(PATIENCE, self.exchange(&Query::new(&["livez"]), None)).await?;
                     continue;
                 };
                 let Some(frame) = frame else { return Ok(()) };
@@ -227,16 +237,21 @@ impl Client {
         connected.map_err(|source| DaemonError::Unreachable { socket: self.socket.clone(), source }.into())
     }
 
-    async fn exchange(&self, query: &Query) -> Result<(StatusCode, Reply), Error> {
+    async fn exchange(&self, query: &Query, body: Option<&Value>) -> Result<(StatusCode, Reply), Error> {
         let stream = self.connect().await?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
-        let request = Request::get(query.target())
+        let request = Request::builder()
+            .method(if body.is_some() { Method::POST } else { Method::GET })
+            .uri(query.target())
             .header(header::HOST, "larder")
             .header(header::USER_AGENT, concat!("larder/", env!("CARGO_PKG_VERSION")))
-            .header(header::ACCEPT, "application/json")
-            .body(Empty::<Bytes>::new())
-            .map_err(|error| self.broken(&error))?;
+            .header(header::ACCEPT, "application/json");
+        let request = match body {
+            Some(body) => request.header(header::CONTENT_TYPE, "application/json").body(Full::from(body.to_string())),
+            None => request.body(Full::default()),
+        };
+        let request: Request<Full<Bytes>> = request.map_err(|error| self.broken(&error))?;
         let answer = async {
             let response = sender.send_request(request).await.map_err(|error| self.broken(&error))?;
             let (parts, body) = response.into_parts();

@@ -2,6 +2,7 @@
 //!
 //! This file has the command line: which commands there are, and how they run. Each command has a file of its own.
 
+mod auth;
 mod client;
 mod completion;
 #[cfg(feature = "demo")]
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Ps(ps::Args),
     /// Show which pod and container a process, a container ID or a cgroup belongs to
     Whois(whois::Args),
+    /// Show whom the daemon takes this process for, and what it may see
+    Auth(auth::Args),
     /// Wait until a pod reaches a state, or until its status is newer than a time
     Wait(wait::Args),
     /// Show the events of this node's containers
@@ -100,6 +103,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Get(args) => block_on(get::main(args)),
         Command::Ps(args) => block_on(ps::main(args)),
         Command::Whois(args) => block_on(whois::main(args)),
+        Command::Auth(args) => block_on(auth::main(args)),
         Command::Wait(args) => block_on(wait::main(args)),
         Command::Events(args) => block_on(events::main(args)),
         Command::Status(args) => block_on(status::main(args)),

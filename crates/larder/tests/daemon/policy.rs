@@ -140,6 +140,26 @@ async fn a_label_that_a_rule_selects_changes_the_view_of_an_open_watch() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn auth_says_who_asks_what_it_may_see_and_by_which_rule() {
+    let file = PolicyFile::new(
+        "- {name: no-root, effect: deny, subjects: [{user: 0}], objects: [{kinds: [secrets], names: [tls]}]}\n\
+         - {name: some, effect: allow, subjects: [{user: 0}], objects: [{kinds: [secrets]}]}\n",
+    );
+    let place = Place::start(&["--policy", file.path()]).await;
+    let whoami = place.daemon.larder("auth whoami").await.ok();
+    assert!(whoami.starts_with("ATTRIBUTE") && whoami.contains("user 0"), "{whoami}");
+    assert_eq!(place.daemon.larder("auth can-i get secret db -n shop -o name").await.ok(), "yes\n");
+    let yes = place.daemon.larder("auth can-i get secret db -n shop").await.ok();
+    assert_eq!(yes, "yes - administrators see everything\n");
+    let no = place.daemon.larder("auth can-i get secret tls -n shop").await;
+    assert_eq!((no.code, &*no.stdout), (Some(1), "no - rule \"no-root\" of the policy file denies it\n"), "{no:?}");
+    let json = place.daemon.larder("auth can-i get secret tls -n shop -o json").await;
+    let review: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((json.code, &review["status"]["allowed"]), (Some(1), &json!(false)), "{review}");
+    assert_eq!(place.daemon.larder("auth can-i get /metrics -o name").await.ok(), "yes\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_be_used_refuses_the_start_and_later_changes_nothing() {
     let bad = "- {name: a, effect: allow, subjects: [{user: 1}], objects: [{kinds: [pods]}], more: 1}\n";
     let file = PolicyFile::new(bad);
