@@ -14,8 +14,14 @@ use std::os::unix::fs::MetadataExt as _;
 const MOST_BYTES: u64 = 256 << 10;
 /// The inode of the initial user namespace, which the kernel fixes (`PROC_USER_INIT_INO` in `include/linux/proc_ns.h`).
 const INITIAL_USER_NAMESPACE: u64 = 0xEFFF_FFFD;
-/// The field of `/proc/PID/stat` with the time at which the process started, counted from 1 (`proc_pid_stat(5)`).
+/// The field of `/proc/PID/stat` with the flags of the process's first thread, counted from 1 (`proc_pid_stat(5)`).
+const FLAGS_FIELD: usize = 9;
+/// The field with the time at which the process started.
 const START_TIME_FIELD: usize = 22;
+/// The flag of a thread that is ending, or has ended (`PF_EXITING` in `include/linux/sched.h`).
+const EXITING: u64 = 0x4;
+/// How often the cgroups of a process that changes them are read.
+const MOST_READS: usize = 4;
 
 /// A process of this PID namespace, held by a pidfd (`pidfd_open(2)`, Linux 5.3).
 ///
@@ -57,6 +63,19 @@ pub enum ProcessError {
         /// The system's error.
         #[source]
         problem: io::Error,
+    },
+    /// Its first thread has ended, or ends, and others may live. The kernel says of such a thread that it is in the root of each hierarchy
+    /// of cgroup v1 (`proc_cgroup_show` in `kernel/cgroup/cgroup.c`), as if it were of the host.
+    #[error("the first thread of the process with the PID {pid} has ended, so that its cgroups are not known")]
+    FirstThreadEnded {
+        /// The PID.
+        pid: u32,
+    },
+    /// It is moved from cgroup to cgroup, again and again.
+    #[error("the cgroups of the process with the PID {pid} change all the time")]
+    Unsteady {
+        /// The PID.
+        pid: u32,
     },
     /// What the kernel says of its cgroups cannot be understood.
     #[error("cannot read /proc/{pid}/cgroup: {problem}")]
@@ -106,10 +125,29 @@ impl Process {
     ///
     /// # Errors
     ///
-    /// It has ended, or `/proc` cannot be read.
+    /// It, or its first thread, has ended, or `/proc` cannot be read.
     pub fn cgroups(&self) -> Result<Cgroups, ProcessError> {
-        let text = self.while_alive(|| self.read("cgroup"))?;
-        text.parse().map_err(|problem| ProcessError::Cgroups { pid: self.pid, problem })
+        let mut text = self.cgroups_of_first_thread()?;
+        for _ in 1..MOST_READS {
+            // Twice, because an `exec` of another thread puts a living first thread in the place of an ended one.
+            let again = self.cgroups_of_first_thread()?;
+            if again == text {
+                return text.parse().map_err(|problem| ProcessError::Cgroups { pid: self.pid, problem });
+            }
+            text = again;
+        }
+        Err(ProcessError::Unsteady { pid: self.pid })
+    }
+
+    fn cgroups_of_first_thread(&self) -> Result<String, ProcessError> {
+        let (before, text, after) =
+            self.while_alive(|| Ok((self.first_thread_ends()?, self.read("cgroup")?, self.first_thread_ends()?)))?;
+        if before || after { Err(ProcessError::FirstThreadEnded { pid: self.pid }) } else { Ok(text) }
+    }
+
+    fn first_thread_ends(&self) -> io::Result<bool> {
+        let flags = stat_field(&self.read("stat")?, FLAGS_FIELD).ok_or_else(|| malformed("stat"))?;
+        Ok(flags & EXITING != 0)
     }
 
     /// Its supplementary groups now, in this process's user namespace (`Groups` in `/proc/PID/status`, `proc_pid_status(5)`).
@@ -159,7 +197,8 @@ impl Process {
             Err(ProcessError::NotFound { pid }) => return Err(ProcessError::Ended { pid }),
             opened => opened?,
         };
-        let started = process.while_alive(|| start_time(&process.read("stat")?).ok_or_else(|| malformed("stat")))?;
+        let start_time = || stat_field(&process.read("stat")?, START_TIME_FIELD).ok_or_else(|| malformed("stat"));
+        let started = process.while_alive(start_time)?;
         if started > ticks { Err(ProcessError::Ended { pid }) } else { Ok(process) }
     }
 
@@ -193,11 +232,11 @@ fn groups(status: &str) -> Option<Vec<u32>> {
     groups.split_ascii_whitespace().map(|group| group.parse().ok()).collect()
 }
 
-/// When a process started, in clock ticks since the boot. Its name, in parentheses, may have spaces and parentheses of its own.
-fn start_time(stat: &str) -> Option<u64> {
+/// A number of `/proc/PID/stat`, by its field. The process's name, in parentheses, may have spaces and parentheses of its own.
+fn stat_field(stat: &str, field: usize) -> Option<u64> {
     let after_name = stat.rsplit_once(')')?.1;
     // The PID and the name are before.
-    after_name.split_ascii_whitespace().nth(START_TIME_FIELD - 3)?.parse().ok()
+    after_name.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
 }
 
 /// The time now, as `/proc/PID/stat` has it: in clock ticks since the boot, rounded down.
@@ -232,6 +271,54 @@ mod tests {
         child.wait().unwrap();
         assert!(matches!(process.cgroups(), Err(ProcessError::Ended { .. })));
         assert!(matches!(Process::open(child.id()), Err(ProcessError::NotFound { .. })));
+    }
+
+    /// Says "ended" when its first thread is a zombie, and ends with its standard input.
+    const FIRST_THREAD_ENDS: &str = r#"
+        #include <pthread.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        static void *rest(void *unused) {
+            char stat[4096] = "";
+            while (!strstr(stat, ") Z ")) {
+                FILE *file = fopen("/proc/self/stat", "r");
+                if (!file || !fgets(stat, sizeof stat, file)) _exit(1);
+                fclose(file);
+            }
+            if (write(1, "ended\n", 6) != 6) _exit(1);
+            while (read(0, stat, 1) > 0) {}
+            _exit(0);
+        }
+        int main(void) {
+            pthread_t thread;
+            if (pthread_create(&thread, 0, rest, 0)) return 1;
+            syscall(SYS_exit, 0);
+        }
+    "#;
+
+    /// In cgroup v1 the kernel says `/` of such a process, whatever its container.
+    #[test]
+    fn a_process_whose_first_thread_has_ended_has_no_cgroups_though_it_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("first-thread-ends");
+        // The compiler that Rust links with.
+        let compiler =
+            Command::new("cc").args(["-x", "c", "-pthread", "-o"]).arg(&program).arg("-").stdin(Stdio::piped()).spawn();
+        let mut compiler = compiler.unwrap();
+        std::io::Write::write_all(&mut compiler.stdin.take().unwrap(), FIRST_THREAD_ENDS.as_bytes()).unwrap();
+        assert!(compiler.wait().unwrap().success());
+        let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = [0; 6];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+        assert_eq!(&said, b"ended\n");
+        let process = Process::open(child.id()).unwrap();
+        assert!(process.is_alive());
+        assert!(matches!(process.cgroups(), Err(ProcessError::FirstThreadEnded { pid }) if pid == child.id()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(matches!(process.cgroups(), Err(ProcessError::Ended { .. })));
     }
 
     #[test]
