@@ -771,7 +771,11 @@ impl<M: MachineClocks> Node<M> {
             answer => answer?,
         };
         Ok(found.map_or(Whois::Host, |found| {
-            let pod = self.pod_of_runtime_uid(&found.read.uid.to_string());
+            let uid = found.read.uid.to_string();
+            let pod = match &found.read.status {
+                Some(status) => self.pod_in_runtime(&uid, &status.namespace, &status.name),
+                None => self.pod_of_runtime_uid(&uid),
+            };
             Whois::Pod(Box::new(WhoisPod { pod, ..found }))
         }))
     }
@@ -806,9 +810,9 @@ impl<M: MachineClocks> Node<M> {
     }
 
     /// Waits until the container of this ID has ended: the container runtime says so, or no longer has the container, or the source of
-    /// the pods no longer has the pod. `uid` is the one that the runtime knows the pod by.
+    /// the pods no longer has the pod. The namespace, the name and the UID are those by which the runtime knows the pod.
     ///
-    /// A container does not end because the runtime or the API server does not answer. Every write of the pod's status and every
+    /// A container does not end because the runtime or the API server does not answer, or because its pod comes later than itself. Every write of the pod's status and every
     /// change of a pod has it look again. It keeps no queue of its own. Once larder ends, it never returns.
     ///
     /// # Cancel safety
@@ -823,12 +827,14 @@ impl<M: MachineClocks> Node<M> {
     /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
     /// # config.runtime = RuntimeEndpoint::None;
     /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
-    /// // The folder has no pod.
-    /// node.container_ended(&"7d2f3b8c".into(), "4c9184f37cff").await;
+    /// // The folder has no pod, and may have it later.
+    /// let uid = "7d2f3b8c".into();
+    /// let ended = node.container_ended(["shop", "cart"], &uid, "4c9184f37cff");
+    /// assert!(tokio::time::timeout(std::time::Duration::ZERO, ended).await.is_err());
     /// # node.stop().await;
     /// # });
     /// ```
-    pub async fn container_ended(&self, uid: &PodUid, id: &str) {
+    pub async fn container_ended(&self, [namespace, name]: [&str; 2], uid: &PodUid, id: &str) {
         let by_runtime = async {
             match &self.runtime {
                 Some(runtime) => runtime.container_ended(uid, id).await,
@@ -837,14 +843,17 @@ impl<M: MachineClocks> Node<M> {
         };
         tokio::select! {
             () = by_runtime => {}
-            () = self.pod_left(uid) => {}
+            () = self.pod_left(uid, namespace, name) => {}
         }
     }
 
-    /// Waits until the source of the pods does not have the pod that the container runtime knows by this UID.
-    async fn pod_left(&self, uid: &PodUid) {
+    /// Waits until the source of the pods has had the pod of this namespace and name that the container runtime knows by this UID, and has
+    /// it no longer.
+    async fn pod_left(&self, uid: &PodUid, namespace: &str, name: &str) {
         let uid = uid.to_string();
-        self.pods_say(|| self.pod_of_runtime_uid(&uid).is_none()).await;
+        let is_there = || self.pod_in_runtime(&uid, namespace, name).is_some();
+        self.pods_say(is_there).await;
+        self.pods_say(|| !is_there()).await;
     }
 
     /// Waits until that holds of the pods, after any change of them.
@@ -884,7 +893,14 @@ impl<M: MachineClocks> Node<M> {
         }
     }
 
-    /// The pod that the container runtime knows by this UID, from the source of the pods.
+    /// The pod of this namespace and name, from the source of the pods, if the container runtime knows it by this UID. Whoever may create a
+    /// pod can claim the UID of another one in its annotations, but never its namespace and name.
+    pub fn pod_in_runtime(&self, uid: &str, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        self.pods.get(namespace, name).filter(|pod| pod.runtime_uid() == uid)
+    }
+
+    /// The pod that the container runtime knows by this UID, from the source of the pods. Of several that claim the UID, see
+    /// [`SourceReader::get_by_runtime_uid`](larder_resource::SourceReader::get_by_runtime_uid).
     pub fn pod_of_runtime_uid(&self, uid: &str) -> Option<Arc<Pod>> {
         self.pods.get_by_runtime_uid(uid)
     }

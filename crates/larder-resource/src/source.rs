@@ -97,7 +97,8 @@ pub struct SourceStatus {
 struct State<T> {
     objects: BTreeMap<ObjectKey, Arc<T>>,
     /// Only objects with a runtime UID are in here.
-    by_runtime_uid: HashMap<Box<str>, ObjectKey>,
+    /// Several objects have one if an annotation claims it that anybody may have written (see [`runtime_uid`](crate::runtime_uid)).
+    by_runtime_uid: HashMap<Box<str>, Vec<ObjectKey>>,
     status: SourceStatus,
     /// The version that the source has reached; 0 for none.
     version: u64,
@@ -192,11 +193,12 @@ impl<T: SourceObject> SourceReader<T> {
         self.shared.state.read().objects.get(&key).cloned()
     }
 
-    /// The object that the container runtime knows by this UID (see [`runtime_uid`](crate::runtime_uid)).
+    /// The object that the container runtime knows by this UID (see [`runtime_uid`](crate::runtime_uid)). Of several, it is the one whose
+    /// own UID it is, or else the first that came. Where the runtime tells a namespace and name, [`get`](Self::get) the object of these instead.
     pub fn get_by_runtime_uid(&self, uid: &str) -> Option<Arc<T>> {
         let state = self.shared.state.read();
-        let key = state.by_runtime_uid.get(uid)?;
-        state.objects.get(key).cloned()
+        let all = || state.by_runtime_uid.get(uid).into_iter().flatten().filter_map(|key| state.objects.get(key));
+        all().find(|object| object.object().uid() == uid).or_else(|| all().next()).cloned()
     }
 
     /// How the source is doing.

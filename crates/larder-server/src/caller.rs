@@ -208,7 +208,7 @@ impl Container {
 
     /// Waits until it has ended, or its pod has gone.
     pub(crate) async fn ended(&self, node: &Node) {
-        node.container_ended(&self.uid, &self.id).await;
+        node.container_ended([&self.namespace, &self.pod], &self.uid, &self.id).await;
     }
 
     /// What it may see by a policy and the state of its pod. Without a policy file, that does not change while the container runs.

@@ -106,7 +106,7 @@ impl<M: MachineClocks> Node<M> {
                 None => std::future::pending().await,
             }
         };
-        let is_other = || self.pod_of_runtime_uid(pod.runtime_uid()).is_none_or(|now| !Arc::ptr_eq(&now, pod));
+        let is_other = || self.pods.get(pod.namespace(), pod.name()).is_none_or(|now| !Arc::ptr_eq(&now, pod));
         tokio::select! {
             () = by_runtime => {}
             () = self.pods_say(is_other) => {}

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 const LIMIT: Duration = Duration::from_secs(30);
+const POD: [&str; 2] = ["shop", "web"];
 const UID: &str = "2f6f3d1c-6f0e-4f4e-9d5c-0a1b2c3d4e5f";
 
 struct World {
@@ -71,8 +72,8 @@ async fn a_container_ends_when_the_runtime_says_so_and_its_successor_goes_on() {
     let world = World::start().await;
     let (uid, first) = (world.uid(), world.run().await);
     let second = world.run().await;
-    let mut first_ended = Box::pin(world.node.container_ended(&uid, &first));
-    let mut second_ended = Box::pin(world.node.container_ended(&uid, &second));
+    let mut first_ended = Box::pin(world.node.container_ended(POD, &uid, &first));
+    let mut second_ended = Box::pin(world.node.container_ended(POD, &uid, &second));
     assert!(!has_returned(&mut first_ended).await && !has_returned(&mut second_ended).await);
     assert_eq!(world.node.live_container(&uid, &first).unwrap().unwrap().name, "app");
 
@@ -82,7 +83,7 @@ async fn a_container_ends_when_the_runtime_says_so_and_its_successor_goes_on() {
     assert!(!has_returned(&mut second_ended).await);
     assert!(world.node.live_container(&uid, &second).unwrap().is_some());
     // One that had ended before.
-    tokio::time::timeout(LIMIT, world.node.container_ended(&uid, &first)).await.unwrap();
+    tokio::time::timeout(LIMIT, world.node.container_ended(POD, &uid, &first)).await.unwrap();
 
     world.cri.containers().exit_container(&second, 0).unwrap();
     world.cri.containers().remove_container(&second).unwrap();
@@ -94,7 +95,7 @@ async fn a_container_ends_when_the_runtime_says_so_and_its_successor_goes_on() {
 async fn a_container_ends_with_its_pod_in_the_source() {
     let world = World::start().await;
     let (uid, app) = (world.uid(), world.run().await);
-    let mut ended = Box::pin(world.node.container_ended(&uid, &app));
+    let mut ended = Box::pin(world.node.container_ended(POD, &uid, &app));
     assert!(!has_returned(&mut ended).await);
     std::fs::remove_file(world.manifest()).unwrap();
     tokio::time::timeout(LIMIT, ended).await.unwrap();
@@ -103,10 +104,33 @@ async fn a_container_ends_with_its_pod_in_the_source() {
 }
 
 #[tokio::test]
+async fn a_container_whose_pod_comes_after_it_ends_when_the_pod_has_gone_again() {
+    let world = World::start().await;
+    let (uid, app, web) = (world.uid(), world.run().await, std::fs::read_to_string(world.manifest()).unwrap());
+    let is_known = async |name: &str, expected: bool| {
+        poll_until(LIMIT, async || (world.node.get_pod("shop", name).is_ok() == expected).then_some(())).await.unwrap();
+    };
+    std::fs::remove_file(world.manifest()).unwrap();
+    is_known("web", false).await;
+    let mut ended = Box::pin(world.node.container_ended(POD, &uid, &app));
+    assert!(!has_returned(&mut ended).await);
+    let other = web.replace("\"web\"", "\"other\"").replace(UID, "another");
+    std::fs::write(world.folder.path().join("manifests/other.json"), other).unwrap();
+    is_known("other", true).await;
+    assert!(!has_returned(&mut ended).await);
+    std::fs::write(world.manifest(), web).unwrap();
+    is_known("web", true).await;
+    assert!(!has_returned(&mut ended).await);
+    std::fs::remove_file(world.manifest()).unwrap();
+    tokio::time::timeout(LIMIT, ended).await.unwrap();
+    world.node.stop().await;
+}
+
+#[tokio::test]
 async fn a_container_does_not_end_because_the_runtime_is_silent() {
     let world = World::start().await;
     let (uid, app) = (world.uid(), world.run().await);
-    let mut ended = Box::pin(world.node.container_ended(&uid, &app));
+    let mut ended = Box::pin(world.node.container_ended(POD, &uid, &app));
     assert!(!has_returned(&mut ended).await);
     world.cri.outage().await;
     poll_until(LIMIT, async || world.node.pod_status(&uid).unwrap().why).await.unwrap();

@@ -168,7 +168,10 @@ impl<T: SourceObject> SourceWriter<T> {
             }
         }
         if let Some(uid) = object.runtime_uid() {
-            state.by_runtime_uid.insert(uid.into(), key.clone());
+            let keys = state.by_runtime_uid.entry(uid.into()).or_insert_with(|| Vec::with_capacity(1));
+            if !keys.contains(&key) {
+                keys.push(key.clone());
+            }
         }
         if T::KIND == Kind::Node {
             self.shared.ttl.set_annotation(object.ttl_annotation());
@@ -182,9 +185,11 @@ impl<T: SourceObject> SourceWriter<T> {
     fn take_out(&self, state: &mut State<T>, key: &ObjectKey) {
         let Some(old) = state.objects.remove(key) else { return };
         state.status.changes += 1;
-        if let Some(uid) = old.runtime_uid() {
-            // Another object may have the UID by now.
-            if state.by_runtime_uid.get(uid).is_some_and(|held| held == key) {
+        if let Some(uid) = old.runtime_uid()
+            && let Some(keys) = state.by_runtime_uid.get_mut(uid)
+        {
+            keys.retain(|held| held != key);
+            if keys.is_empty() {
                 state.by_runtime_uid.remove(uid);
             }
         }

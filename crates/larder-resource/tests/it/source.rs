@@ -133,6 +133,30 @@ fn the_runtime_uid_leads_to_the_pod_that_has_it_now() {
     assert!(reader.get_by_runtime_uid("static").is_none());
 }
 
+/// Whoever may create a pod can write the annotation.
+#[test]
+fn a_pod_that_claims_the_uid_of_another_one_does_not_take_its_place() {
+    for is_first in [false, true] {
+        let (writer, reader) = source::new(Source::Watch, VirtualClock::default());
+        let mut claims = pod("a", "");
+        claims["metadata"]["uid"] = "u1".into();
+        claims["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "u2"});
+        let claims = Arc::new(Pod::from_json(claims.to_string().as_bytes()).unwrap());
+        let mut real = pod("b", "");
+        real["metadata"]["uid"] = "u2".into();
+        let real = Arc::new(Pod::from_json(real.to_string().as_bytes()).unwrap());
+        let both = if is_first { [&claims, &real] } else { [&real, &claims] };
+        for pod in both {
+            writer.set(Arc::clone(pod));
+        }
+        assert_eq!(reader.get_by_runtime_uid("u2").unwrap().name(), "b");
+        writer.remove(claims);
+        assert_eq!(reader.get_by_runtime_uid("u2").unwrap().name(), "b");
+        writer.remove(real);
+        assert!(reader.get_by_runtime_uid("u2").is_none());
+    }
+}
+
 #[test]
 fn times_are_those_of_the_clock() {
     let clock = VirtualClock::new(Timestamp::from_nanos(5));

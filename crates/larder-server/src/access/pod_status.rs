@@ -58,7 +58,11 @@ impl Reader {
 
     /// The pod that the runtime knows by this UID, from the source of the pods. For a pod whose status was given.
     pub(crate) fn pod_of(&self, read: &PodStatusRead) -> Option<Arc<Pod>> {
-        self.node().pod_of_runtime_uid(&read.uid.to_string())
+        let uid = read.uid.to_string();
+        match &read.status {
+            Some(status) => self.node().pod_in_runtime(&uid, &status.namespace, &status.name),
+            None => self.node().pod_of_runtime_uid(&uid),
+        }
     }
 
     fn sees_event(&self, event: &PodLifecycleEvent) -> bool {
