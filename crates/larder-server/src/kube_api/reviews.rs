@@ -164,11 +164,17 @@ fn decision(reader: &Reader, asked: &Asked) -> Option<Decision> {
                 "/larder/v1/status" => Document::Status,
                 "/larder/v1/whois" => Document::Whois,
                 "/metrics" => Document::Metrics,
-                _ => return None,
+                path if view.sees_all() || PATHS.iter().any(|served| covers(served, path)) => return None,
+                _ => return Some(Decision::refused()),
             };
             Some(view.may_document(document))
         }
     }
+}
+
+/// Whether a path is that one, or below it if that one ends with `*`.
+fn covers(served: &str, path: &str) -> bool {
+    served.strip_suffix('*').map_or(served == path, |above| path.starts_with(above))
 }
 
 /// `POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews`.
