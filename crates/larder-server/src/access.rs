@@ -199,7 +199,7 @@ impl Access {
         if container.has_ended(node)? {
             return Err(ApiError::Ended { container: Arc::clone(container), why: "it has ended" });
         }
-        let Some(pod) = node.pod_of_runtime_uid(&container.uid.to_string()) else {
+        let Some(pod) = node.pod_in_runtime(&container.uid.to_string(), &container.namespace, &container.pod) else {
             // Until the pods are known, this one may be among them.
             node.list_pods()?;
             let why = "its pod is not among the pods of this node";
@@ -473,6 +473,12 @@ impl Reader {
     }
 
     /// What larder knows of the container runtime.
+    /// Why a status is not fresh, as this caller is told it.
+    pub(crate) fn told<'a>(&self, why: Option<&'a str>) -> Option<&'a str> {
+        // It may name a server, or other containers.
+        if self.sees_all() { why } else { why.map(|_| "the reason is told to those who see everything") }
+    }
+
     pub(crate) fn runtime_report(&self) -> Option<larder_node::SourceReport> {
         let mut report = self.node().runtime_report()?;
         if !self.sees_all() {

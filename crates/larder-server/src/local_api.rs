@@ -177,9 +177,12 @@ async fn read_status(
     let read = if read.is_there { read } else { absent_from_runtime(reader, pod, read)? };
     let body = Json(answer(reader, &read));
     Ok(match read.freshness {
-        Some(freshness) => {
-            (AnswerFreshness::held(freshness, read.why.clone()).headers(reader.clock()), body).into_response()
-        }
+        Some(freshness) => (
+            AnswerFreshness::held(freshness, reader.told(read.why.as_deref()).map(str::to_owned))
+                .headers(reader.clock()),
+            body,
+        )
+            .into_response(),
         None => body.into_response(),
     })
 }
@@ -205,9 +208,10 @@ fn absent_from_runtime(
 
 fn wait_error(reader: &Reader, error: &WaitError) -> ApiError {
     match error {
-        WaitError::DeadlineExceeded { why, last_known } => {
-            ApiError::WaitTimedOut { why: why.clone(), last_known: Box::new(answer(reader, last_known)) }
-        }
+        WaitError::DeadlineExceeded { why, last_known } => ApiError::WaitTimedOut {
+            why: reader.told(Some(why)).unwrap_or_default().to_owned(),
+            last_known: Box::new(answer(reader, last_known)),
+        },
         _ => ApiError::Ending,
     }
 }
@@ -216,6 +220,7 @@ pub(crate) fn answer(reader: &Reader, read: &PodStatusRead) -> PodStatusAnswer {
     let clock = reader.clock();
     let uid = read.uid.to_string();
     let status = read.status.as_deref();
+    let why = reader.told(read.why.as_deref());
     let pod = if status.is_none() { reader.pod_of(read) } else { None };
     let named = |from_status: fn(&larder_pleg::PodStatus) -> &String, from_pod: fn(&larder_resource::Pod) -> &str| {
         status
@@ -233,10 +238,10 @@ pub(crate) fn answer(reader: &Reader, read: &PodStatusRead) -> PodStatusAnswer {
         modified_at: read.modified.and_then(|at| clock.wall_time(at)),
         as_of: read.as_of.and_then(|at| clock.wall_time(at)),
         freshness: read.freshness.map_or_else(
-            || Freshness::unknown(read.why.clone().unwrap_or_else(|| "not listed yet".to_owned())),
+            || Freshness::unknown(why.unwrap_or("not listed yet").to_owned()),
             |freshness| {
                 let is_known_absent = !read.is_there && freshness.is_fresh();
-                let freshness = Freshness::of(clock, &freshness, read.why.as_deref());
+                let freshness = Freshness::of(clock, &freshness, why);
                 if is_known_absent { Freshness { state: FreshnessState::Absent, ..freshness } } else { freshness }
             },
         ),

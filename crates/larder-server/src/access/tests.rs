@@ -646,8 +646,19 @@ async fn a_review_answers_by_the_view_of_the_container() {
         assert_eq!(status["allowed"], allowed, "{attributes}: {status}");
         assert!(status["reason"].as_str().unwrap().contains(reason), "{attributes}: {status}");
     }
-    let metrics = json!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}});
-    assert_eq!(review("selfsubjectaccessreviews", metrics).await["allowed"], false);
+    for (path, allowed) in [
+        ("/metrics", false),
+        ("/metrics/", false),
+        ("/metrics*", false),
+        ("*", false),
+        ("/larder/v1/status/", false),
+        ("/larder/v1/pods", true),
+        ("/apis/apps", true),
+        ("/version", true),
+    ] {
+        let asked = json!({"nonResourceAttributes": {"verb": "get", "path": path}});
+        assert_eq!(review("selfsubjectaccessreviews", asked).await["allowed"], allowed, "{path}");
+    }
     let rules = review("selfsubjectrulesreviews", json!({"namespace": "shop"})).await;
     let named = |resource: &str| {
         let rules = rules["resourceRules"].as_array().unwrap();

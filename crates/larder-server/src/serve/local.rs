@@ -7,8 +7,8 @@
 //!
 //! - *Known once*: who a connection is of is decided before its first request, and for all of them. A connection that is handed on to another
 //!   process stays that of its first one.
-//! - *The host's alone are admins*: root, the daemon's user and the admin groups count only in no container and in the daemon's user namespace,
-//!   and all but root only in the daemon's PID namespace. Everybody else is a container, whatever its user and groups, or nobody.
+//! - *The host's alone are admins*: root, the daemon's user and the admin groups count only in no container, and in the daemon's user and PID
+//!   namespace. Everybody else is a container, whatever its user and groups, or nobody.
 //! - *Ended is closed*: the connection of a container ends when the runtime tells that the container has ended, or when its pod has gone. A
 //!   request under way then, such as a watch, ends with it.
 //! - *Apart*: the connections of each pod, of root, and of those who may see nothing have places of their own. So have those of containers that
@@ -292,7 +292,7 @@ fn is_out_of_files(error: &Unknown) -> bool {
 async fn identify(node: &Node, admins: &Admins, peer: &Peer, deadline: Duration) -> Result<Caller, Unknown> {
     Ok(match node.whois_process(peer.process(), deadline).await? {
         Whois::Host => of_host(admins, peer)?,
-        Whois::Pod(found) => of_pod(node, peer.uid(), &found),
+        Whois::Pod(found) => of_pod(peer.uid(), &found),
         _ => unresolved(peer.uid(), &"it is neither of the host nor of a pod"),
     })
 }
@@ -307,15 +307,12 @@ fn of_host(admins: &Admins, peer: &Peer) -> Result<Caller, ProcessError> {
         Err(error) => return Err(error),
     };
     let gids: Arc<[u32]> = std::iter::once(peer.gid()).chain(peer.groups().iter().copied()).collect();
-    let is_named = uid == own.as_raw() || admins.have(&gids);
-    if means_the_same && uid == 0 {
-        return Ok(Caller::Host { uid, gids, is_admin: true });
-    }
     // Elsewhere a user and its groups mean something else, and no rule is about them.
     if !means_the_same || !is_in_own_pid_namespace(peer.process()) {
         return Ok(unresolved(uid, &"it is in a user or PID namespace of its own"));
     }
-    Ok(Caller::Host { uid, gids, is_admin: is_named })
+    let is_admin = uid == 0 || uid == own.as_raw() || admins.have(&gids);
+    Ok(Caller::Host { uid, gids, is_admin })
 }
 
 fn is_denied(problem: &io::Error) -> bool {
@@ -323,7 +320,7 @@ fn is_denied(problem: &io::Error) -> bool {
 }
 
 /// Whether a process is in the daemon's PID namespace, and not in one below. A container whose cgroup has no name of a container is in one
-/// below, and the daemon's user and groups mean little there: many images run as 65532, and a pod chooses its groups.
+/// below, and users and groups mean little there: most containers are root or 65532, and a pod chooses its groups.
 fn is_in_own_pid_namespace(process: &Process) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
     status.is_ok_and(|status| has_one_id(&status, process.pid())) && process.is_alive()
@@ -335,17 +332,14 @@ fn has_one_id(status: &str, pid: u32) -> bool {
     ids.is_some_and(|ids| ids.trim() == pid.to_string())
 }
 
-fn of_pod(node: &Node, user: u32, found: &WhoisPod) -> Caller {
+fn of_pod(user: u32, found: &WhoisPod) -> Caller {
     let (Some(status), Some(container)) = (&found.read.status, &found.container) else {
         return unresolved(user, &"it is of the sandbox of a pod, and of no container");
     };
     if container.state == ContainerState::Exited {
         return unresolved(user, &"its container has ended");
     }
-    // Until the pods are known, each request says that they are not.
-    if found.pod.is_none() && node.list_pods().is_ok() {
-        return unresolved(user, &"its pod is not among the pods of this node");
-    }
+    // Each request looks for its pod, which may come later.
     let pod = [&*status.namespace, &*status.name, &*found.read.uid.to_string()];
     Caller::Container(Arc::new(Container::new(pod, &container.name, &container.id.id, user)))
 }

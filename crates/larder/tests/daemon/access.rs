@@ -288,6 +288,72 @@ async fn an_admin_group_sees_all_on_the_host_and_nothing_more_in_a_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn root_in_a_pid_namespace_of_its_own_is_not_the_hosts_root() {
+    let place = Place::start(&[]).await;
+    let as_root = |before: &[&str]| {
+        let mut words = before.to_vec();
+        words.push("curl");
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args(["--silent", "--unix-socket"]).arg(place.daemon.socket());
+        command.args(["--write-out", "\n%{http_code}"]).arg(format!("http://larder{DB}"));
+        run(command)
+    };
+    let (code, text) = answer(as_root(&[]).await);
+    assert!(code == 200 && text.contains("dHdv"), "{code} {text}");
+    let (code, text) = answer(as_root(&["unshare", "--pid", "--fork", "--"]).await);
+    assert!(code == 403 && text.contains("PID namespace of its own"), "{code} {text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_claims_the_uid_of_another_one_changes_nothing_for_that_one() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    let mut watch = place.watch(&app, "/api/v1/pods?watch=true");
+    assert_eq!(watch.event().await["object"]["metadata"]["name"], "web");
+    // Whoever may create pods can write the annotation.
+    let claims = pod("evil", "claims").node(NODE).annotation("kubernetes.io/config.mirror", "uid-web");
+    place.api.store().create(claims.container("app", "evil:1").build()).unwrap();
+    let path = "/api/v1/namespaces/evil/pods/claims";
+    until("the pod is known", async || (place.daemon.get(path).await.code == 200).then_some(())).await;
+    assert_eq!(place.ask(&app, 0, DB).await.0, 200);
+    let (code, text) = place.ask(&app, 0, "/api/v1/pods").await;
+    assert!(code == 200 && text.contains("\"name\":\"web\"") && !text.contains("claims"), "{code} {text}");
+    place.api.store().delete(Kind::Pod, "evil", "claims").unwrap();
+    until("the pod is gone", async || (place.daemon.get(path).await.code == 404).then_some(())).await;
+    assert_eq!(place.ask(&app, 0, DB).await.0, 200);
+    assert!(watch.child.try_wait().unwrap().is_none(), "its watch is not closed");
+    place.api.store().delete(Kind::Pod, "shop", "web").unwrap();
+    while let Some(line) = watch.next().await {
+        assert!(!line.contains("claims"), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_not_told_where_the_runtime_is_that_fails() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    let path = "/larder/v1/pods/uid-web/status";
+    assert_eq!(place.ask(&app, 0, path).await.0, 200);
+    place.cri.outage().await;
+    let stale = async || {
+        let text = place.daemon.get(path).await.text;
+        text.contains("cri.sock").then_some(())
+    };
+    until("root is told why", stale).await;
+    for path in [path, "/larder/v1/pods", "/larder/v1/pods/uid-web/status?newerThan=2099-01-01T00:00:00Z&timeout=1ms"] {
+        let mut curl = place.curl(&app, 0, path);
+        let (_, text) = answer(
+            run({
+                curl.arg("--include");
+                curl
+            })
+            .await,
+        );
+        assert!(!text.contains("cri.sock") && text.contains("the reason is told"), "{path}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_of_a_container_has_its_own_changes_alone() {
     let place = Place::start(&[]).await;
     let app = place.run("app");
