@@ -135,7 +135,7 @@ Try:
   cargo xtask testbed run-pods
   {} ps -a
   cargo run -- run --kubeconfig {node} --node-name {name} --runtime-endpoint {endpoint} --socket /tmp/larder.sock
-  cargo run -- ps -A --socket /tmp/larder.sock
+  cargo run -- ps --socket /tmp/larder.sock
   kill -9 one of the processes above, and bring it back with `cargo xtask testbed up`
   cargo xtask testbed down",
         testbed.api_server_url(),
