@@ -13,6 +13,7 @@ use kube::{Api, Client, Config};
 use larder_testbed::poll::until;
 use larder_testbed::{Options, Testbed};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -395,7 +396,12 @@ const DIFFERENT: &[(&str, &[(&str, &str)])] = &[
 /// All that both answer alike: the target and what is accepted.
 fn same() -> Vec<(String, &'static str)> {
     // Every byte escaped, so that the tables have the selectors as they are meant.
-    let escape = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let escape = |text: &str| {
+        text.bytes().fold(String::new(), |mut escaped, byte| {
+            write!(escaped, "%{byte:02X}").unwrap();
+            escaped
+        })
+    };
     let lists = LISTS.iter().map(|query| format!("pods?{query}"));
     let watches = WATCHES.iter().map(|query| format!("{WATCH}&{query}"));
     let labels = LABELS.iter().map(|selector| format!("pods?labelSelector={}", escape(selector)));
@@ -547,9 +553,12 @@ async fn unusual_requests_are_answered_as_the_api_server_answers_them() {
     while let Some((target, accept, why, (of_server, of_larder))) = answers.next().await {
         match (why, of_server == of_larder) {
             (None, false) => {
-                wrong += &format!("{target} as {accept}:\n  API server: {of_server:?}\n  larder:     {of_larder:?}\n");
+                writeln!(wrong, "{target} as {accept}:\n  API server: {of_server:?}\n  larder:     {of_larder:?}")
+                    .unwrap();
             }
-            (Some(why), true) => wrong += &format!("{target} as {accept}: the same, although {why}: {of_larder:?}\n"),
+            (Some(why), true) => {
+                writeln!(wrong, "{target} as {accept}: the same, although {why}: {of_larder:?}").unwrap();
+            }
             (None, true) | (Some(_), false) => {}
         }
     }
