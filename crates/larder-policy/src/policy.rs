@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// let admin = Subject::Client { name: "ops".into(), groups: vec!["larder:admins".into()], is_admin: true };
 /// assert!(Policy::default().view(&admin).sees_all());
 /// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<Arc<FileRule>>,
