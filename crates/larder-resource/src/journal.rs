@@ -297,7 +297,7 @@ impl Journal {
     /// one order. `None` means that the object is absent, or not in view. `last` is as in [`remove`](Self::remove).
     pub fn observe(&self, key: &ObjectKey, last: Option<Arc<Resource>>, read: impl FnOnce() -> Option<Arc<Resource>>) {
         self.change(|log| match read() {
-            Some(object) => log.set(object),
+            Some(object) => log.set_after(last, object),
             None => log.remove(key, last),
         });
     }

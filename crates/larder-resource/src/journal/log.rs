@@ -187,6 +187,20 @@ impl Log {
         self.supersede(old.and_then(|old| old.entry));
     }
 
+    /// Another object of the name may be there already when the end of the one before is told, with its last state.
+    pub(super) fn set_after(&mut self, last: Option<Arc<Resource>>, object: Arc<Resource>) {
+        let (key, uid) = ((*object).as_ref().key(), (*object).as_ref().uid());
+        let is_of = |uid: &str| last.as_ref().is_some_and(|last| (**last).as_ref().uid() == uid);
+        let ends = self.objects.get(&key).is_some_and(|held| {
+            let held = (*held.object).as_ref().uid();
+            held != uid && is_of(held)
+        });
+        if ends {
+            self.remove(&key, last);
+        }
+        self.set(object);
+    }
+
     pub(super) fn remove(&mut self, key: &ObjectKey, last: Option<Arc<Resource>>) {
         let Some(held) = self.objects.remove(key) else { return };
         // Another object of that name may have gone, of which nobody here knew.

@@ -141,6 +141,20 @@ fn versions_that_went_back_end_all_followers() {
 }
 
 #[test]
+fn the_end_of_an_object_has_its_version_though_its_successor_is_there_already() {
+    let journal = Journal::new(Kind::ConfigMap, Order::AsSeen);
+    journal.set(object(Kind::ConfigMap, "a", "u1", 5));
+    let (_, mut follower) = journal.follow();
+    let (last, next) = (object(Kind::ConfigMap, "a", "u1", 7), object(Kind::ConfigMap, "a", "u2", 8));
+    journal.observe(&key("a"), Some(Arc::clone(&last)), || Some(Arc::clone(&next)));
+    // What is told late changes nothing.
+    journal.observe(&key("a"), Some(last), || Some(next));
+    let entries = now(&mut follower).unwrap();
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.event, entry.version())).collect();
+    assert_eq!(seen, [(EventType::Deleted, 7), (EventType::Added, 8)]);
+}
+
+#[test]
 fn an_old_object_that_comes_into_view_moves_the_version_by_one_and_needs_a_bookmark() {
     let journal = Journal::new(Kind::ConfigMap, Order::AsSeen);
     journal.set(object(Kind::ConfigMap, "a", "a1", 50));
