@@ -1,6 +1,6 @@
 #![doc(test(attr(deny(warnings))))]
 //! Opens the regular files that a daemon reads again and again: settings, credentials and manifests; the [folders](folder) in which
-//! nobody else can replace a file; and the [files](private) that only their owner may read.
+//! nobody else can replace a file; the [files](private) that only their owner may read; and [files](append) that grow by lines.
 //!
 //! # Guarantees
 //!
@@ -21,6 +21,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod append;
 pub mod folder;
 pub mod private;
 
