@@ -20,6 +20,7 @@
 //! the events of all pods.
 
 use crate::app::App;
+use crate::audit::Asked;
 use crate::caller::{Caller, Container};
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
@@ -163,11 +164,13 @@ impl Access {
     /// # Errors
     ///
     /// The caller may see nothing, or its container has ended, or its pod is not known.
-    pub(crate) fn of(app: &App, caller: Caller) -> Result<Self, ApiError> {
-        let refused = |_: &ApiError| app.metrics.refused_caller(&caller);
+    pub(crate) fn of(app: &App, caller: Caller, asked: Asked<'_>) -> Result<Self, ApiError> {
         let (view, pod) = match &caller {
             Caller::Container(container) => {
-                let pod = Self::of_container(app, container).inspect_err(refused)?;
+                let pod = Self::of_container(app, container).inspect_err(|error| {
+                    let reason = if matches!(error, ApiError::Ended { .. }) { "ended" } else { "not-known" };
+                    app.refused_caller(&caller, asked, reason);
+                })?;
                 (pod.view.clone(), Some(pod))
             }
             Caller::Token(token) => {
@@ -178,7 +181,7 @@ impl Access {
             other => match subject_of(other).map(|subject| app.policy.current().view(&subject)) {
                 Some(view) if !view.sees_nothing() => (view, None),
                 _ => {
-                    app.metrics.refused_caller(&caller);
+                    app.refused_caller(&caller, asked, "none");
                     return Err(caller.refusal());
                 }
             },
@@ -334,25 +337,32 @@ impl Reader {
         if !self.app.policy.may_change() {
             return Ok(());
         }
-        let now = Access::of(&self.app, self.caller().clone())?;
+        let now = Access::of(&self.app, self.caller().clone(), Asked::UNDER_WAY)?;
         if now.view == self.access.view { Ok(()) } else { Err(ApiError::Expired(CHANGED.to_owned())) }
     }
 
     /// Takes what the caller sees now.
     fn refresh(&mut self) -> Result<(), ApiError> {
         if self.app.policy.may_change() {
-            self.access = Access::of(&self.app, self.caller().clone())?;
+            self.access = Access::of(&self.app, self.caller().clone(), Asked::UNDER_WAY)?;
         }
         Ok(())
     }
 
-    /// The decision, counted; the refusal if nothing may be seen.
+    /// The decision, noted; the refusal if nothing may be seen.
     fn allowed(&self, decision: Decision, verb: &'static str, what: impl fmt::Display) -> Result<Decision, ApiError> {
-        self.app.metrics.decided(self.caller(), &decision);
-        if decision.is_allowed() {
-            return Ok(decision);
+        if !decision.is_allowed() {
+            return Err(self.refusal(decision, verb, what));
         }
-        Err(ApiError::NotSeen { caller: self.caller().clone(), verb, what: what.to_string(), rule: decision.rule })
+        self.app.decided(self.caller(), self.pod(), verb, what, &decision);
+        Ok(decision)
+    }
+
+    /// A refusal, noted.
+    fn refusal(&self, decision: Decision, verb: &'static str, what: impl fmt::Display) -> ApiError {
+        let what = what.to_string();
+        self.app.decided(self.caller(), self.pod(), verb, &what, &decision);
+        ApiError::NotSeen { caller: self.caller().clone(), verb, what, rule: decision.rule }
     }
 
     /// The node, for who may see a document that is about all of it.
@@ -599,9 +609,8 @@ impl One<'_> {
     }
 
     fn refusal(&self) -> ApiError {
-        let what = Named { kind: self.kind, namespace: self.namespace, name: self.name }.to_string();
-        let rule = Decision::refused().rule;
-        ApiError::NotSeen { caller: self.reader.caller().clone(), verb: Verb::Get.as_str(), what, rule }
+        let what = Named { kind: self.kind, namespace: self.namespace, name: self.name };
+        self.reader.refusal(Decision::refused(), Verb::Get.as_str(), what)
     }
 }
 

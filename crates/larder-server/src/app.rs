@@ -1,6 +1,7 @@
 //! The routes: which handler answers which path, and who may ask.
 
 use crate::access::{Access, Guarded, Policies};
+use crate::audit::{Asked, Audit};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::freshness::generated;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct App {
     pub(crate) node: Guarded,
     pub(crate) policy: Arc<Policies>,
+    pub(crate) audit: Audit,
     pub(crate) registry: Registry,
     pub(crate) metrics: ServerMetrics,
     /// Spreads the ends of watches.
@@ -42,6 +44,7 @@ impl App {
     pub(crate) fn new(
         node: Arc<Node>,
         policy: Policies,
+        audit: Audit,
         listen: Option<Arc<Listen>>,
         ending: CancellationToken,
     ) -> Arc<Self> {
@@ -52,7 +55,7 @@ impl App {
             listen.register_metrics(&mut registry);
         }
         let (node, policy) = (Guarded::new(node), Arc::new(policy));
-        Arc::new(Self { node, policy, registry, metrics, jitter: Jitter::default(), listen, ending })
+        Arc::new(Self { node, policy, audit, registry, metrics, jitter: Jitter::default(), listen, ending })
     }
 }
 
@@ -117,7 +120,7 @@ async fn method_not_allowed(request: Request) -> ApiError {
 
 /// Refuses who may see nothing, and notes what anybody else may see, for the [readers](crate::access::Reader) of the handlers.
 async fn authorize(State(app): Shared, mut request: Request, next: Next) -> Response {
-    match Access::of(&app, caller_of(&request)) {
+    match Access::of(&app, caller_of(&request), Asked::of(&request)) {
         Ok(access) => {
             request.extensions_mut().insert(access);
             next.run(request).await
@@ -126,8 +129,20 @@ async fn authorize(State(app): Shared, mut request: Request, next: Next) -> Resp
     }
 }
 
-async fn authorize_nobody(request: Request) -> ApiError {
-    caller_of(&request).refusal()
+async fn authorize_nobody(State(app): Shared, request: Request) -> ApiError {
+    let caller = caller_of(&request);
+    match caller {
+        // Its refusal was noted with the token's.
+        Caller::RefusedToken(_) => {}
+        Caller::Host { .. }
+        | Caller::Container(_)
+        | Caller::Unresolved { .. }
+        | Caller::Certificate { .. }
+        | Caller::Refused { .. }
+        | Caller::Token(_)
+        | Caller::Anonymous => app.refused_caller(&caller, Asked::of(&request), "none"),
+    }
+    caller.refusal()
 }
 
 fn caller_of(request: &Request) -> Caller {

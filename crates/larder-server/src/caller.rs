@@ -114,6 +114,18 @@ impl Caller {
         }
     }
 
+    /// Where it comes in, as the metrics name the listener.
+    pub(crate) const fn listener(&self) -> &'static str {
+        match self {
+            Self::Host { .. } | Self::Container(_) | Self::Unresolved { .. } => "socket",
+            Self::Certificate { .. }
+            | Self::Refused { .. }
+            | Self::Token(_)
+            | Self::RefusedToken(_)
+            | Self::Anonymous => "listen",
+        }
+    }
+
     /// The caller as a key, the same for each connection of it.
     pub(crate) fn key(&self) -> Arc<str> {
         match self {

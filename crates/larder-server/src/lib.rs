@@ -51,6 +51,7 @@ mod activity;
 mod admins;
 mod admission;
 mod app;
+mod audit;
 pub mod cache_status;
 mod caller;
 mod connection;
@@ -78,8 +79,10 @@ pub mod wire;
 
 pub use access::PolicyError;
 pub use admins::{AccessError, AccessOptions};
+pub use audit::{AuditError, AuditLevel, AuditOptions, UnknownAuditLevel};
 pub use daemon_error::DaemonError;
 pub use error::ErrorBody;
+pub use larder_file::append::AppendError;
 pub use larder_tls::TlsOptions;
 pub use limits::{LimitError, Limits};
 pub use params::parse_duration;

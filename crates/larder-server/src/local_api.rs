@@ -30,6 +30,7 @@ pub(crate) async fn status(reader: Reader, params: Params) -> Result<Json<Report
     let node = reader.document(Document::Status, "the status of larder")?;
     let mut report = if params.flag("objects") { node.detailed_report() } else { node.report() };
     reader.app().policy.report(&mut report);
+    reader.app().audit.report(&mut report);
     if let Some(listen) = &reader.app().listen {
         listen.report(node, &mut report);
     }

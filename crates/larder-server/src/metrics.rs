@@ -2,7 +2,7 @@
 
 use crate::caller::Caller;
 use http::StatusCode;
-use larder_policy::{Decision, Rule};
+use larder_policy::Rule;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -87,6 +87,8 @@ pub(crate) struct ServerMetrics {
     pub(crate) refused: Counter,
     /// Connections of callers who may see nothing.
     pub(crate) foreign: Counter,
+    /// Decisions that are in no line of the audit.
+    pub(crate) audit_lost: Counter,
 }
 
 impl ServerMetrics {
@@ -101,6 +103,7 @@ impl ServerMetrics {
             tokens_refused: Family::default(),
             refused: Counter::default(),
             foreign: Counter::default(),
+            audit_lost: Counter::default(),
         };
         registry.register(
             "larder_access_decisions",
@@ -109,8 +112,13 @@ impl ServerMetrics {
         );
         registry.register(
             "larder_tokens_refused",
-            "Requests with a service-account token that larder did not take, by reason",
+            "Requests with a service-account token that larder did not take, and answers that ended with their token, by reason",
             metrics.tokens_refused.clone(),
+        );
+        registry.register(
+            "larder_audit_decisions_lost",
+            "Decisions that should be in a line of the audit, and are in none",
+            metrics.audit_lost.clone(),
         );
         registry.register("larder_http_requests", "Requests, by route and status", metrics.requests.clone());
         registry.register_with_unit(
@@ -166,22 +174,13 @@ impl ServerMetrics {
         self.turned_away.get_or_create(&listener.into()).inc();
     }
 
-    /// Counts a decision.
-    pub(crate) fn decided(&self, caller: &Caller, decision: &Decision) {
-        self.count_decision(caller, &decision.rule, decision.is_allowed());
-    }
-
-    /// Counts a request of a caller that may see nothing.
-    pub(crate) fn refused_caller(&self, caller: &Caller) {
-        self.count_decision(caller, &Rule::None, false);
-    }
-
     /// Counts a refused token, by a word of a bounded set.
     pub(crate) fn refused_token(&self, reason: &'static str) {
         self.tokens_refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    fn count_decision(&self, caller: &Caller, rule: &Rule, is_allowed: bool) {
+    /// Counts a decision.
+    pub(crate) fn decided(&self, caller: &Caller, rule: &Rule, is_allowed: bool) {
         let allowed = if is_allowed { "true" } else { "false" };
         let labels = DecisionLabels { subject: caller.kind(), rule: rule.kind(), allowed };
         self.decisions.get_or_create(&labels).inc();

@@ -19,6 +19,7 @@ use crate::activity::Activity;
 use crate::admins::{AccessError, AccessOptions, Admins};
 use crate::admission::{Admission, Admitted};
 use crate::app::{self, App};
+use crate::audit::{Audit, AuditError, AuditOptions};
 use crate::caller::Caller;
 use crate::connection::{self, Client};
 use crate::error::ApiError;
@@ -93,6 +94,8 @@ pub struct ServeOptions {
     pub tls: TlsOptions,
     /// Who sees what.
     pub access: AccessOptions,
+    /// Which decisions on that are written, and where.
+    pub audit: AuditOptions,
     /// The limits of clients.
     pub limits: Limits,
 }
@@ -107,19 +110,21 @@ impl ServeOptions {
     /// options.validate().unwrap();
     /// ```
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        let (tls, access, limits) = (TlsOptions::default(), AccessOptions::default(), Limits::default());
-        Self { socket: socket.into(), metrics_address: None, listen: None, tls, access, limits }
+        let (tls, access, audit) = (TlsOptions::default(), AccessOptions::default(), AuditOptions::default());
+        let limits = Limits::default();
+        Self { socket: socket.into(), metrics_address: None, listen: None, tls, access, audit, limits }
     }
 
     /// Checks the options before larder listens.
     ///
     /// # Errors
     ///
-    /// If a limit or an option of TLS or of access is invalid, or if no socket can have the path.
+    /// If a limit or an option of TLS, of access or of the audit is invalid, or if no socket can have the path.
     pub fn validate(&self) -> Result<(), ServeError> {
         self.limits.validate()?;
         self.tls.validate(self.listen.is_some())?;
         self.access.validate()?;
+        self.audit.validate()?;
         Ok(socket::check(&self.socket)?)
     }
 }
@@ -159,6 +164,9 @@ pub enum ServeError {
     /// The policy file cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The audit cannot be written.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
 }
 
 /// The listening local API. It answers once it [runs](Self::run).
@@ -187,6 +195,7 @@ impl Server {
         options.validate()?;
         let admins = Admins::of(&options.access)?;
         let policy = Policies::open(options.access.policy)?;
+        let audit = Audit::open(&options.audit)?;
         let socket = PersistentSocket::bind(options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
@@ -198,7 +207,7 @@ impl Server {
             Some(address) => Some(Listen::bind(address, options.tls, &node).await?),
             None => None,
         };
-        let app = App::new(node, policy, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
+        let app = App::new(node, policy, audit, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
         Ok(Self { app, socket, metrics, listen, admins, limits: options.limits, token })
     }
 
@@ -235,21 +244,26 @@ impl Server {
                 last_failure: None,
             }),
         });
-        tokio::join!(
-            connections.take_local(&mut self.socket),
-            connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
-            connections.take_tls(self.listen.as_ref()),
-            self.app.policy.keep_up_to_date(&self.token),
-        );
-        // From here on nobody can connect, and the next daemon can take the path and the addresses.
-        drop((self.socket, self.metrics, self.listen));
-        connections.tracker.close();
-        if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
-            tracing::warn!(
-                left = connections.tracker.len(),
-                "dropping connections that did not end within the drain timeout"
+        let (app, answered) = (Arc::clone(&self.app), CancellationToken::new());
+        let answering = async {
+            tokio::join!(
+                connections.take_local(&mut self.socket),
+                connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
+                connections.take_tls(self.listen.as_ref()),
+                self.app.policy.keep_up_to_date(&self.token),
             );
-        }
+            // From here on nobody can connect, and the next daemon can take the path and the addresses.
+            drop((self.socket, self.metrics, self.listen));
+            connections.tracker.close();
+            if tokio::time::timeout(self.limits.drain_timeout, connections.tracker.wait()).await.is_err() {
+                tracing::warn!(
+                    left = connections.tracker.len(),
+                    "dropping connections that did not end within the drain timeout"
+                );
+            }
+            answered.cancel();
+        };
+        tokio::join!(answering, app.audit.write(&app.metrics.audit_lost, &answered));
     }
 }
 

@@ -15,6 +15,7 @@
 
 use crate::access::PodAccess;
 use crate::app::{self, App};
+use crate::audit::{Asked, verb_of};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::freshness::generated;
@@ -236,20 +237,25 @@ async fn dispatch(
         Err(full) => return full.into_response(),
     };
     request.extensions_mut().insert(Caller::Token(Arc::clone(&pod)));
-    let mut ended = Box::pin(Arc::clone(&pod).ended(Arc::clone(app)));
+    let mut ended =
+        Box::pin(noted_end(Arc::clone(app), pod, verb_of(request.method()), request.uri().path().to_owned()));
     let response = tokio::select! {
         biased;
         response = call(&routes.local, request) => response,
-        refusal = &mut ended => {
-            app.metrics.refused_token(refusal.reason());
-            return Caller::RefusedToken(Arc::new(refusal)).refusal().into_response();
-        }
+        refusal = &mut ended => return Caller::RefusedToken(Arc::new(refusal)).refusal().into_response(),
     };
     // What has a length is whole already.
     if response.body().size_hint().exact().is_some() {
         return response;
     }
     response.map(|body| Body::new(EndingBody { body, ended, place }))
+}
+
+/// Waits until the token of a request would be refused, or would show something else, and notes that.
+async fn noted_end(app: Arc<App>, pod: Arc<TokenPod>, verb: &'static str, path: String) -> TokenRefusal {
+    let refusal = Arc::clone(&pod).ended(Arc::clone(&app)).await;
+    app.refused_token(&Caller::Token(pod), Asked { verb, path: &path }, refusal.reason());
+    refusal
 }
 
 async fn call(router: &Router, request: Request) -> Response {
@@ -259,11 +265,9 @@ async fn call(router: &Router, request: Request) -> Response {
 
 /// Answers as to a stranger, who may ask whether larder is ready.
 async fn refuse(routes: &Routes, mut request: Request, refusal: TokenRefusal) -> Response {
-    let app = &routes.app;
-    app.metrics.refused_token(refusal.reason());
-    tracing::debug!(reason = refusal.reason(), "a token is refused");
+    let reason = refusal.reason();
     let caller = Caller::RefusedToken(Arc::new(refusal));
-    app.metrics.refused_caller(&caller);
+    routes.app.refused_token(&caller, Asked::of(&request), reason);
     request.extensions_mut().insert(caller);
     call(&routes.strangers, request).await
 }

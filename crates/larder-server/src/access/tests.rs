@@ -173,7 +173,8 @@ impl Place {
         node.settled().await;
         let listed = poll_until(LIMIT, async || node.pod_statuses().ok().filter(|all| all.len() == 3));
         listed.await.unwrap_or_else(|error| panic!("{error}"));
-        let app = App::new(node, crate::access::Policies::open(None).unwrap(), None, token);
+        let app =
+            App::new(node, crate::access::Policies::open(None).unwrap(), crate::audit::Audit::default(), None, token);
         let own = Arc::new(Container::new(["shop", "web", "uid-web"], "app", &ids[0], 0));
         texts.hidden.extend(ids.split_off(2));
         Self { router: app::local(&app), server, cri, own, other, texts, _folder: folder }

@@ -45,7 +45,8 @@ fn a_check_that_fails_has_its_reason_on_the_socket_alone() {
         let token = CancellationToken::new();
         let node = Node::start(config, token.clone()).await.unwrap();
         node.settled().await;
-        let app = App::new(node, crate::access::Policies::open(None).unwrap(), None, token);
+        let app =
+            App::new(node, crate::access::Policies::open(None).unwrap(), crate::audit::Audit::default(), None, token);
         (super::local(&app), super::open(&app))
     });
     let text = |router: &Router, caller: Option<Caller>| {

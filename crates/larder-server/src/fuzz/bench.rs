@@ -2,6 +2,7 @@
 
 use crate::access::Policies;
 use crate::app::{self, App};
+use crate::audit::Audit;
 use crate::cache_status::CacheStatus;
 use crate::caller::Caller;
 use crate::error::ErrorBody;
@@ -52,7 +53,7 @@ impl Bench {
             let token = CancellationToken::new();
             let node = Node::start(config, token.clone()).await.expect("a node");
             node.settled().await;
-            App::new(node, Policies::open(None).expect("no file"), None, token)
+            App::new(node, Policies::open(None).expect("no file"), Audit::default(), None, token)
         });
         let (local, open, strangers) = (app::local(&app), app::open(&app), app::strangers(&app));
         Self { runtime, app, local, open, strangers, _folder: folder }

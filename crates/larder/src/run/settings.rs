@@ -14,7 +14,7 @@ use crate::client::DEFAULT_SOCKET;
 use clap::ArgMatches;
 use larder_kube::ProxyEnvironment;
 use larder_node::{Cluster, Config, RuntimeEndpoint};
-use larder_server::{ServeError, ServeOptions};
+use larder_server::{AuditError, ServeError, ServeOptions};
 use larder_tls::TlsError;
 use setting::Setting;
 pub(crate) use setting::duration;
@@ -196,6 +196,9 @@ impl Settings {
             self.serve.validate().map_err(|error| match &error {
                 ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
                 ServeError::Access(access) => self.refuse(&format!("access.{}", access.field), &access.problem, None),
+                ServeError::Audit(AuditError::Option { field, problem }) => {
+                    self.refuse(&format!("audit.{field}"), problem, None)
+                }
                 ServeError::Tls(TlsError::Option { field, problem }) => {
                     self.refuse(&format!("tls.{field}"), problem, None)
                 }

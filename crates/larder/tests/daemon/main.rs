@@ -17,12 +17,15 @@
 //! | `namespaces` | the namespaces of the node's pods: served, refused, without the right to read them, watched |
 //! | `whois` | whose a process, a container's ID or a cgroup is: told, waited for, refused |
 //! | `access` | what a process in a container sees over the socket, and until when |
+//! | `policy` | what the rules of a policy file show and hide, and what a change of the file does |
+//! | `audit` | the lines of decisions: who, what, by which rule, and never a value or a token |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `tokens` | what a pod sees over TLS with its service-account token, and until when |
 //! | `loopback` | `larder proxy`: its token, its kubeconfig, answers that are the daemon's own, its end |
 //! | `proxy` | an API server that only a proxy leads to |
 
 mod access;
+mod audit;
 mod clients;
 mod credentials;
 mod events;

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A policy file, whose text is replaced as a whole.
-struct PolicyFile {
+pub(crate) struct PolicyFile {
     path: PathBuf,
     _folder: TempDir,
 }
 
 impl PolicyFile {
-    fn new(rules: &str) -> Self {
+    pub(crate) fn new(rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let this = Self { path: folder.path().join("policy.yaml"), _folder: folder };
         this.write(rules);
@@ -28,7 +28,7 @@ impl PolicyFile {
         fs::rename(&new, &self.path).unwrap();
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.path.to_str().unwrap()
     }
 }

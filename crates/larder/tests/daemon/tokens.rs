@@ -225,6 +225,15 @@ async fn a_token_that_is_not_good_is_refused_without_a_name_and_counted() {
         let line = format!("larder_tokens_refused_total{{reason=\"{reason}\"}}");
         let metrics = place.metrics().await;
         assert!(metrics.contains(&line), "{line}: {metrics}");
+        // The audit has a line of it, without the token.
+        let rule = format!("rule=\"token:{reason}\"");
+        place.daemon.logged(&rule).await;
+        let log = place.daemon.log();
+        let line = log.lines().find(|line| line.contains(&rule)).unwrap();
+        for part in ["a client whose token is refused", r#"source="listen""#, &format!("what=\"{DB}\"")] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        assert!(token.split('.').all(|part| part.len() < 20 || !log.contains(&part[..20])), "{log}");
     }
     let elsewhere = place.signer.token(&claims("gone", "uid-gone"));
     refused(&place.get(&elsewhere, DB).await, 403, "its pod is not a pod of this node, or no longer");
@@ -324,6 +333,9 @@ async fn what_a_token_shows_ends_with_the_containers_and_the_token() {
     let told = exit(&place.side).await;
     assert!(watch.next_or_error().await.is_none_or(|event| event.is_err()), "what it may see has changed");
     assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
+    let metrics = place.metrics().await;
+    assert!(metrics.contains(r#"larder_tokens_refused_total{reason="changed"} 1"#), "{metrics}");
+    place.daemon.logged(r#"rule="token:changed""#).await;
     let own = place.get(&token, DB).await;
     assert_eq!((own.code, &own.json()["data"]), (200, &json!({"password": "b25l"})), "only `app` runs: {own:?}");
     let mut watch = place.watch(&token, "/api/v1/secrets?watch=true", b"h2").await;

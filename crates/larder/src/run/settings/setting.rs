@@ -6,6 +6,7 @@ use crate::run::LogFormat;
 use clap::builder::{EnumValueParser, PossibleValuesParser, TypedValueParser as _, ValueParser};
 use clap::{Arg, ArgMatches, ValueEnum as _, value_parser};
 use larder_node::Strategy;
+use larder_server::AuditLevel;
 use serde_json::Value as Json;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -301,6 +302,10 @@ values! {
         |found: &Found<'_>| found.text()?.parse().ok(),
         |strategy: &Self| strategy.as_str(),
         // Help and completion know the names.
+        PossibleValuesParser::new(Self::ALL.map(Self::as_str)).try_map(|word| word.parse::<Self>());
+    AuditLevel: format_args!("one of {}", Self::ALL.map(Self::as_str).join(", ")),
+        |found: &Found<'_>| found.text()?.parse().ok(),
+        |level: &Self| level.as_str(),
         PossibleValuesParser::new(Self::ALL.map(Self::as_str)).try_map(|word| word.parse::<Self>());
     LogFormat: format_args!("one of {}", Self::value_variants().iter().copied().map(name_of).collect::<Vec<_>>().join(", ")),
         |found: &Found<'_>| Self::from_str(found.text()?, false).ok(),

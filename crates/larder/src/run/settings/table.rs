@@ -76,6 +76,11 @@ settings! {
     /// its PID
     serve.access.peer_pidfd;
 
+    /// Which decisions on what callers may see have a line in the audit: none, refusals (refused), or all
+    serve.audit.level: flag("audit", "LEVEL");
+    /// Append the lines of the audit to this file, each as JSON, and not to the log; larder opens the file again when it is rotated
+    serve.audit.file: flag("audit-file", "FILE");
+
     /// The folder of larder's own certificate authority and serving certificate; larder makes it for its own user alone
     serve.tls.directory: flag("tls-directory", "DIR");
     /// The serving certificate, with its chain, if larder is not to issue its own; read again when it changes
