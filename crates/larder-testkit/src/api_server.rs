@@ -11,7 +11,7 @@
 //!
 //! # Limits
 //!
-//! Read-only over HTTP but for `SelfSubjectAccessReview`; JSON only; no tables, no partial metadata, no admission, no
+//! Read-only over HTTP but for `SelfSubjectAccessReview` and [`ECHO`]; JSON only; no tables, no partial metadata, no admission, no
 //! compression. A list from the watch cache takes no notice of `limit`, as an API server's.
 //!
 //! # Cancel safety
@@ -46,6 +46,7 @@
 
 mod answer;
 mod auth;
+mod echo;
 mod fault;
 mod kubeconfig;
 mod log;
@@ -59,6 +60,7 @@ mod tls;
 mod watch;
 
 pub use auth::{Grant, User};
+pub use echo::ECHO;
 pub use fault::{Fault, FaultId};
 pub use kubeconfig::write_private;
 pub use log::{Counts, REQUESTS, RequestRecord};
@@ -536,7 +538,11 @@ async fn handle(
                 Some((_, Action::Slow(by))) => tokio::time::sleep(by).await,
                 _ => {}
             }
-            shared.answer(user, &target, understood, request.into_body(), distortion).await
+            if user.is_ok() && echo::is_asked(&request) {
+                echo::answer(request)
+            } else {
+                shared.answer(user, &target, understood, request.into_body(), distortion).await
+            }
         }
     };
     shared.log.answered(number, response.status().as_u16());

@@ -225,7 +225,7 @@ where
     let mut builder = auto::Builder::new(streams);
     builder.http1().timer(TokioTimer::new());
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(max_concurrent_streams);
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service));
+    let mut serving = pin!(builder.serve_connection_with_upgrades(TokioIo::new(io), service));
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
         () = drain.cancelled() => {
