@@ -225,6 +225,27 @@ impl View {
         self.decide_among(built_in, allows, |rule| rule.names_every(verb, kind, namespace))
     }
 
+    /// Whether the pod that asks refers to an object, or is in the namespace that it is.
+    pub fn refers_to(&self, target: &Target<'_>) -> bool {
+        let Some(pod) = self.pod.as_deref() else { return false };
+        match target.kind {
+            Kind::Pod | Kind::Node => false,
+            Kind::Namespace => target.name == pod.namespace,
+            Kind::Secret | Kind::ConfigMap => {
+                let of_kind = target.kind.object_kind();
+                target.namespace == pod.namespace
+                    && of_kind.is_some_and(|kind| pod.grants.keys(kind, target.name).is_some())
+            }
+        }
+    }
+
+    /// Whether all of every object of a kind may be seen, in a namespace or in all, those among them that do not exist yet.
+    pub fn sees_every(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> bool {
+        let narrows = |rule: &FileRule| !rule.effect.widens() && rule.names_some(verb, kind, namespace);
+        let allows = |rule: &FileRule| rule.effect == Effect::Allow && rule.names_every(verb, kind, namespace);
+        !self.rules.iter().any(|rule| narrows(rule)) && (self.is_admin || self.rules.iter().any(|rule| allows(rule)))
+    }
+
     /// What is left of what is seen without a file, with the rules that allow more and those that deny. A denial has the last word,
     /// whatever the order of the rules.
     fn decide_among(

@@ -81,6 +81,35 @@ impl FieldSelector {
         self.requirements.iter().all(|requirement| matches!(requirement.field, NAME | NAMESPACE))
     }
 
+    /// The name that each selected object has, if the selector names one.
+    pub fn name(&self) -> Option<&str> {
+        self.required(NAME)
+    }
+
+    /// The namespace that each selected object has, if the selector names one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.required(NAMESPACE)
+    }
+
+    /// The node that each selected pod is on, if the selector names one.
+    ///
+    /// ```
+    /// use larder_resource::Kind;
+    /// use larder_resource::selector::FieldSelector;
+    ///
+    /// let selector = FieldSelector::parse("spec.nodeName=node-1,metadata.name!=db", Kind::Pod)?;
+    /// assert_eq!((selector.node_name(), selector.name(), selector.namespace()), (Some("node-1"), None, None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn node_name(&self) -> Option<&str> {
+        self.required(NODE_NAME)
+    }
+
+    fn required(&self, field: &str) -> Option<&str> {
+        let required = |requirement: &&Requirement| requirement.equal && requirement.field == field;
+        self.requirements.iter().find(required).map(|requirement| &*requirement.value)
+    }
+
     /// Whether an object of that namespace and name can be selected, as far as these two tell.
     pub fn may_match(&self, namespace: &str, name: &str) -> bool {
         self.requirements.iter().all(|requirement| match requirement.field {
