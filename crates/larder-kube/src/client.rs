@@ -9,6 +9,7 @@ use crate::fetch::KubeFetch;
 use crate::forbidden_grace::ForbiddenGrace;
 use crate::list_watch::requests::encode;
 use crate::options::KubeOptions;
+use crate::pass_through::PassThrough;
 use crate::pool::{AGENT, Answer, Body, NoRoom, Transport, is_unconnected};
 use crate::session::{Session, Sessions, Why};
 use crate::stats::{Counters, KubeStats};
@@ -209,6 +210,11 @@ impl KubeClient {
     /// namespace.
     pub fn fetcher(&self, kind: impl Into<Kind>) -> KubeFetch {
         KubeFetch::new(self.clone(), kind.into())
+    }
+
+    /// A way for the requests of others to the same server, with their own credentials. It carries this many requests at once.
+    pub fn pass_through(&self, requests: u32) -> PassThrough {
+        PassThrough::new(self.inner.sessions.clone(), &self.inner.options, &self.inner.transport, requests)
     }
 
     /// Reports a new pod in this namespace, so that a 403 for its objects is retried during [`KubeOptions::forbidden_grace`]. A

@@ -8,7 +8,7 @@ use crate::file::Files;
 use crate::kubeconfig::{self, Blob, ClientSettings, Impersonate, User};
 use crate::options::KubeOptions;
 use crate::plugin::Plugin;
-use crate::pool::{Dial, Pool, Route, Transport, Via};
+use crate::pool::{Dial, Pool, Route, Transport, Via, Windows};
 use crate::proxy::{EXPECTED, Proxy};
 use crate::tls::{self, Identity};
 use http::header::AUTHORIZATION;
@@ -279,6 +279,24 @@ impl Endpoint {
     ///
     /// Names the certificate or key that cannot be used, its place and the remedy.
     pub(crate) fn pool(&self, options: &KubeOptions, transport: &Transport) -> Result<Pool, String> {
+        self.pool_with(options, transport, Windows::OWN)
+    }
+
+    /// The same, of the server alone, without a client certificate: for requests of others.
+    pub(crate) fn without_client(&self) -> Self {
+        Self { client: None, ..self.clone() }
+    }
+
+    /// Makes the pool of connections for requests of others. Blocks as [`pool`](Self::pool) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`pool`](Self::pool).
+    pub(crate) fn pool_of_others(&self, options: &KubeOptions, transport: &Transport) -> Result<Pool, String> {
+        self.without_client().pool_with(options, transport, Windows::OF_OTHERS)
+    }
+
+    fn pool_with(&self, options: &KubeOptions, transport: &Transport, windows: Windows) -> Result<Pool, String> {
         fn with_place(pem: &Pem) -> (&[u8], &str) {
             (&pem.pem, &pem.place)
         }
@@ -303,8 +321,15 @@ impl Endpoint {
             Via { proxy, tls, timeout: options.connect_timeout }
         });
         let connector: Arc<dyn Connector> = options.connector.clone().unwrap_or_else(|| Arc::new(Tcp::new(options)));
-        let dial = Dial::new(Route::new(connector, via), tls.zip(name), self.url.clone(), options);
+        let dial = Dial::new(Route::new(connector, via), tls.zip(name), self.url.clone(), options, windows);
         Ok(Pool::new(dial, options, transport))
+    }
+
+    /// What comes before the path of a request: scheme, host and port, and the path that the server's address has.
+    pub(crate) fn base(&self) -> String {
+        let url = &self.url;
+        let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
+        format!("{}://{host}{}", url.scheme_str().unwrap_or("http"), url.path().trim_end_matches('/'))
     }
 
     /// The server's address and proxy for messages, without users and passwords.

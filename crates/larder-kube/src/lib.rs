@@ -14,8 +14,8 @@
 //! fetch             object_reflector, source_reflector   reads; Secrets and ConfigMaps, pods and node kept up to date
 //!   │                 └─ list_watch                      the one list-watch loop; freshness
 //!   └──────┬──────────────┘
-//!        client                                          one request: deadline, one retry after a renewal, its error
-//!          └─ session                                    the current credentials and connections; renews both
+//!        client              pass_through                one request: deadline, one retry after a renewal, its error; requests of others
+//!          └─ session ─────────┘                          the current credentials and connections; renews both
 //!               ├─ connect ─ kubeconfig, file, tls, proxy    what the configuration says, as TLS and a route
 //!               ├─ plugin                                runs the plugin
 //!               └─ pool ─ connector                      HTTP/2 and HTTP/1.1 connections, PINGs
@@ -77,6 +77,7 @@ mod kubeconfig;
 mod list_watch;
 mod object_reflector;
 mod options;
+mod pass_through;
 mod plugin;
 mod pool;
 mod proxy;
@@ -94,6 +95,8 @@ pub use fetch::KubeFetch;
 pub use kubeconfig::kubeconfig_meaning;
 pub use object_reflector::{KubeReflector, KubeReflectors};
 pub use options::KubeOptions;
+pub use pass_through::{PassError, PassThrough};
+pub use pool::Answer as PassedAnswer;
 pub use proxy::{Proxy, ProxyEnvironment};
 pub use source_reflector::{NodeSource, PodSource, SourceReflector};
 pub use stats::KubeStats;

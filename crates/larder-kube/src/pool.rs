@@ -40,11 +40,12 @@ use crate::backoff::Backoff;
 use crate::options::KubeOptions;
 use crate::stats::Counters;
 use bytes::Bytes;
-use http::{Request, Response, Uri};
-use http_body_util::Full;
+use http::header::HOST;
+use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
+use hyper::client::conn::http1;
 use hyper_util::client::legacy;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use larder_clock::Jitter;
 use parking_lot::Mutex;
 use std::error::Error;
@@ -61,13 +62,15 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::BoxError;
 
+mod body;
 mod connection;
 mod dial;
 mod route;
 
+pub(crate) use body::Body;
 pub(crate) use connection::Liveness;
 use connection::{Connection, Lease};
-pub(crate) use dial::Dial;
+pub(crate) use dial::{Dial, Windows};
 use dial::{Dialed, Http1Connector};
 pub(crate) use route::{AGENT, Route, Via};
 
@@ -80,9 +83,6 @@ const DIAL_MAX: Duration = Duration::from_secs(1);
 
 /// The most attempts of a request whose connection closes before the request is sent.
 const ATTEMPTS: usize = 3;
-
-/// The body of a request.
-pub(crate) type Body = Full<Bytes>;
 
 /// The most idle HTTP/1.1 connections, and their time limit.
 const IDLE_CONNECTIONS: usize = 4;
@@ -262,7 +262,35 @@ impl Pool {
     ///
     /// Cancel safe.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        Arc::clone(&self.shared).send(self.http1.clone(), request).await
+        let lasting = is_watch(request.uri());
+        self.send_as(request, lasting).await
+    }
+
+    /// The same, of a request that takes the place of a watch if it is `lasting`.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn send_as(&self, request: Request<Body>, lasting: bool) -> Result<Response<Answer>, BoxError> {
+        Arc::clone(&self.shared).send(self.http1.clone(), request, lasting).await
+    }
+
+    /// Sends a request that asks for another protocol, on an HTTP/1.1 connection of its own. The connection ends with the answer, or
+    /// lives on as the upgraded one.
+    ///
+    /// Cancel safe.
+    pub(crate) async fn upgrade(&self, mut request: Request<Body>) -> Result<Response<Incoming>, BoxError> {
+        let stream = self.shared.dial.dial_http1().await?;
+        let uri = request.uri();
+        let host = uri.authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
+        let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
+        *request.uri_mut() = path;
+        request.headers_mut().extend(host.map(|host| (HOST, host)));
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        self.shared.transport.spawn(async move {
+            if let Err(error) = connection.with_upgrades().await {
+                tracing::debug!(%error, "a connection to the API server for an upgrade ended");
+            }
+        });
+        Ok(sender.send_request(request).await?)
     }
 
     /// Checks that the server can be connected to.
@@ -293,8 +321,12 @@ pub(crate) fn is_unconnected(error: &BoxError) -> bool {
 }
 
 impl Shared {
-    async fn send(self: Arc<Self>, http1: Http1, mut request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        let lasting = is_watch(request.uri());
+    async fn send(
+        self: Arc<Self>,
+        http1: Http1,
+        mut request: Request<Body>,
+        lasting: bool,
+    ) -> Result<Response<Answer>, BoxError> {
         let mut attempts = 1;
         loop {
             let mut lease = match self.lease(lasting).await? {
@@ -451,7 +483,7 @@ fn is_watch(uri: &Uri) -> bool {
 }
 
 /// The body of a response; holds the request's place until its end or drop.
-pub(crate) struct Answer {
+pub struct Answer {
     body: Incoming,
     place: Option<Place>,
 }
@@ -461,6 +493,12 @@ pub(crate) struct Answer {
 enum Place {
     Http2(Lease),
     Http1(Http1Place),
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").finish_non_exhaustive()
+    }
 }
 
 impl hyper::body::Body for Answer {

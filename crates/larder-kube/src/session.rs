@@ -109,6 +109,8 @@ struct State {
     session: Option<Arc<Session>>,
     sent: SentCredentials,
     server: Arc<str>,
+    /// The server without larder's credentials, for requests of others.
+    endpoint: Arc<Endpoint>,
     /// Since when an attempt is under way.
     running: Option<Instant>,
     /// The request that this attempt serves; empty if the attempt only looks whether files have changed.
@@ -153,8 +155,9 @@ impl Sessions {
     /// The session of a configuration that is never read again.
     pub(crate) fn fixed(found: Configuration, options: &KubeOptions, transport: &Transport) -> Result<Self, String> {
         let pool = found.endpoint.pool(options, transport)?;
-        let sessions = Self::new(found.endpoint.server(), None, false);
-        sessions.0.state.lock().begin(Arc::new(session(1, &found.endpoint, pool, found.headers, None)));
+        let sessions = Self::new(&found.endpoint, None, false);
+        let session = Arc::new(session(1, &found.endpoint, pool, found.headers, None));
+        sessions.0.state.lock().begin(session, &found.endpoint);
         Ok(sessions)
     }
 
@@ -183,12 +186,12 @@ impl Sessions {
         };
         let (found, pool) = keeper.read().await?;
         let plugin = found.plugin.as_ref().map(|plugin| plugin.name().to_owned());
-        let sessions = Self::new(found.endpoint.server(), plugin, true);
+        let sessions = Self::new(&found.endpoint, plugin, true);
         if found.plugin.is_none() {
             let session = Arc::new(session(1, &found.endpoint, pool, found.headers.clone(), None));
             found.tell(&keeper.origin);
-            keeper.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
-            sessions.0.state.lock().begin(session);
+            sessions.0.state.lock().begin(Arc::clone(&session), &found.endpoint);
+            keeper.current = Some((found.endpoint, found.headers, session));
         } else {
             sessions.0.state.lock().wanted.read = true;
         }
@@ -196,11 +199,12 @@ impl Sessions {
         Ok(sessions)
     }
 
-    fn new(server: Arc<str>, plugin: Option<String>, is_kept: bool) -> Self {
+    fn new(endpoint: &Endpoint, plugin: Option<String>, is_kept: bool) -> Self {
         let state = State {
             session: None,
             sent: SentCredentials::default(),
-            server,
+            server: endpoint.server(),
+            endpoint: Arc::new(endpoint.without_client()),
             running: None,
             doing: Wanted::default(),
             not_before: Instant::now(),
@@ -221,6 +225,11 @@ impl Sessions {
     /// The server's address, for messages.
     pub(crate) fn server(&self) -> Arc<str> {
         Arc::clone(&self.0.state.lock().server)
+    }
+
+    /// The server without larder's credentials. Equal servers are the same allocation.
+    pub(crate) fn endpoint(&self) -> Arc<Endpoint> {
+        Arc::clone(&self.0.state.lock().endpoint)
     }
 
     /// The session to send with. Credentials that are not there yet, or have expired, are waited for.
@@ -337,8 +346,12 @@ impl Sessions {
 }
 
 impl State {
-    fn begin(&mut self, session: Arc<Session>) {
+    fn begin(&mut self, session: Arc<Session>, endpoint: &Endpoint) {
         self.sent.note(&session.headers);
+        let endpoint = endpoint.without_client();
+        if *self.endpoint != endpoint {
+            self.endpoint = Arc::new(endpoint);
+        }
         self.session = Some(session);
     }
 
@@ -366,10 +379,7 @@ impl State {
 }
 
 fn session(id: u64, endpoint: &Endpoint, pool: Pool, headers: HeaderMap, expires: Option<Instant>) -> Session {
-    let url = &endpoint.url;
-    let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());
-    let base = format!("{}://{host}{}", url.scheme_str().unwrap_or("http"), url.path().trim_end_matches('/'));
-    Session { id, server: endpoint.server(), base, pool, headers, expires }
+    Session { id, server: endpoint.server(), base: endpoint.base(), pool, headers, expires }
 }
 
 type Read = Result<(Configuration, Pool), KubeError>;
@@ -485,8 +495,8 @@ impl Keeper {
         let session = Arc::new(session(self.attempts + 1, &found.endpoint, pool, found.headers.clone(), expires));
         found.tell(&self.origin);
         let is_first = self.current.is_none();
+        shared.state.lock().begin(Arc::clone(&session), &found.endpoint);
         self.current = Some((found.endpoint, found.headers, Arc::clone(&session)));
-        shared.state.lock().begin(Arc::clone(&session));
         if let Some(old) = old {
             tracing::info!(server = &*session.server, origin = %self.origin.in_words(), "the configuration has changed");
             old.close();

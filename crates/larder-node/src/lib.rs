@@ -31,6 +31,7 @@
 //! | what watches of the Kubernetes API see | `objects/view` |
 //! | the API server's version and schemas | `documents` |
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
+//! | requests of others to the API server | `node/pass_through`; larder-kube has the connections |
 //! | whose a process or cgroup is | `whois`; larder-identity reads cgroups |
 //! | container status | `runtime`; larder-cri finds the runtime's socket |
 //! | how tasks end, and which are reported | `tasks` |
@@ -85,6 +86,7 @@ pub use config::{Cluster, Config, ConfigError, Policy, RuntimeEndpoint};
 pub use documents::{FetchedDocument, ServerDocument};
 pub use error::{ReadError, StartError};
 pub use larder_identity::ProcessError;
+pub use larder_kube::{PassError, PassThrough, PassedAnswer};
 pub use larder_objects::Outcome;
 pub use larder_resource::{ObjectKind, PerKind};
 pub use node::{Node, PodList};

@@ -35,6 +35,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 mod gauges;
+mod pass_through;
 mod sources;
 mod status;
 mod tokens;

@@ -27,7 +27,7 @@ const IDLE_LOOK: Duration = Duration::from_secs(30);
 /// A request that is dropped without a response after this long, on a silent connection, makes the connection doubted.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most requests on a connection if the server sets no limit. 100: what most servers allow.
+/// The most requests on a connection, also if the server sets no limit. 100: what most servers allow.
 const MOST: usize = 100;
 
 /// The sending half of a connection, with its counts.

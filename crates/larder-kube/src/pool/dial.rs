@@ -20,10 +20,20 @@ use tokio_rustls::TlsConnector;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower::Service;
 
-/// The receive windows of a request and of a connection, which bound the memory of unread responses: 256 KiB holds most
-/// objects, 4 MiB some at once.
-const STREAM_WINDOW: u32 = 256 << 10;
-const CONNECTION_WINDOW: u32 = 4 << 20;
+/// The receive windows of a request and of a connection over HTTP/2, in bytes. They bound the memory of unread responses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    stream: u32,
+    connection: u32,
+}
+
+impl Windows {
+    /// For requests of larder's own, which reads each answer at once: 256 KiB holds most objects, 4 MiB some at once.
+    pub(crate) const OWN: Self = Self { stream: 256 << 10, connection: 4 << 20 };
+    /// For requests of others, whose clients may read slowly. The window of a connection is that of its 100 requests together, so a
+    /// client that does not read holds up no other one.
+    pub(crate) const OF_OTHERS: Self = Self { stream: 64 << 10, connection: 100 * (64 << 10) };
+}
 
 /// Opens connections to one server.
 pub(crate) struct Dial {
@@ -33,6 +43,7 @@ pub(crate) struct Dial {
     connect_timeout: Duration,
     ping_interval: Duration,
     ping_timeout: Duration,
+    windows: Windows,
 }
 
 /// TLS to a server, whose certificate must have this name.
@@ -57,6 +68,7 @@ impl Dial {
         tls: Option<(rustls::ClientConfig, ServerName<'static>)>,
         uri: Uri,
         options: &KubeOptions,
+        windows: Windows,
     ) -> Self {
         let tls = tls.map(|(config, name)| {
             let speaking = |protocols: &[&[u8]]| {
@@ -68,7 +80,7 @@ impl Dial {
         });
         let ping_timeout = options.dead_link_timeout.saturating_sub(options.ping_interval);
         let (connect_timeout, ping_interval) = (options.connect_timeout, options.ping_interval);
-        Self { route, tls, uri, connect_timeout, ping_interval, ping_timeout }
+        Self { route, tls, uri, connect_timeout, ping_interval, ping_timeout, windows }
     }
 
     pub(super) fn may_be_http2(&self) -> bool {
@@ -110,8 +122,8 @@ impl Dial {
         let mut builder = hyper::client::conn::http2::Builder::new(Tasks(transport.clone()));
         builder
             .timer(TokioTimer::new())
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(self.windows.stream)
+            .initial_connection_window_size(self.windows.connection)
             .keep_alive_interval(self.ping_interval)
             .keep_alive_timeout(self.ping_timeout)
             .keep_alive_while_idle(true)
