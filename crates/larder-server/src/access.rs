@@ -74,6 +74,17 @@ impl Guarded {
         self.0.readiness()
     }
 
+    /// Whether larder holds an object, or reads it when asked. No answer to a caller is made of it.
+    pub(crate) async fn holds(&self, kind: Kind, namespace: &str, name: &str) -> bool {
+        match kind {
+            Kind::Pod => self.0.get_pod(namespace, name).is_ok(),
+            Kind::Node => self.0.name() == name,
+            Kind::Secret | Kind::ConfigMap | Kind::Namespace => {
+                self.0.not_referenced(kind, namespace, name).await.is_none()
+            }
+        }
+    }
+
     /// A document of the API server, which names no object.
     pub(crate) async fn server_document(&self, document: ServerDocument) -> Result<FetchedDocument, ReadError> {
         self.0.server_document(document).await

@@ -9,6 +9,7 @@
 //! | says that the object is known to be absent | `larder; hit; detail=absent` |
 //! | says that this node has no such pod | `larder; hit; detail="absent from this node"` |
 //! | is not known yet | `larder; fwd=miss; detail="..."` |
+//! | is the API server's, to a request that was passed on | `larder; fwd=bypass` |
 //! | has no source: discovery, a review, larder's own state, a refusal | `larder` |
 //!
 //! `ttl` is the number of seconds that a fresh answer stays fresh. There is no `ttl` if no time ends the freshness: a watch keeps the
@@ -54,6 +55,8 @@ pub enum Outcome {
     FetchFailed,
     /// larder did not hold the answer, and could not fetch it.
     Unknown,
+    /// larder passed the request on to the API server, and its answer back.
+    Passed,
     /// larder made the answer itself. It has no source to hold or fetch it from.
     Generated,
 }
@@ -66,6 +69,7 @@ impl fmt::Display for CacheStatus {
             Outcome::Refreshed => "larder; fwd=stale; stored",
             Outcome::FetchFailed => "larder; fwd=stale",
             Outcome::Unknown => "larder; fwd=miss",
+            Outcome::Passed => "larder; fwd=bypass",
             Outcome::Generated => "larder",
         })?;
         if let Some(ttl) = self.ttl {
@@ -124,6 +128,7 @@ impl CacheStatus {
             (false, Some("miss"), false) => Outcome::Unknown,
             (false, Some("stale"), true) => Outcome::Refreshed,
             (false, Some("stale"), false) => Outcome::FetchFailed,
+            (false, Some("bypass"), false) => Outcome::Passed,
             (false, None, false) => Outcome::Generated,
             _ => return None,
         };
@@ -153,6 +158,7 @@ mod tests {
         check(Outcome::Refreshed, Some(60), None, "larder; fwd=stale; stored; ttl=60");
         check(Outcome::FetchFailed, Some(-1), Some("a; b"), r#"larder; fwd=stale; ttl=-1; detail="a; b""#);
         check(Outcome::Generated, None, None, "larder");
+        check(Outcome::Passed, None, None, "larder; fwd=bypass");
         check(Outcome::Unknown, None, Some(r#"say "x\""#), r#"larder; fwd=miss; detail="say \"x\\\"""#);
     }
 

@@ -20,6 +20,7 @@
 use crate::activity::{Activity, Exchange, Overdue};
 use crate::caller::Caller;
 use crate::error::ApiError;
+use crate::pass_through::{AskedUri, PassedBack};
 use crate::request_body;
 use axum::Router;
 use axum::body::Body;
@@ -133,7 +134,7 @@ where
             Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, left: Bytes::new(), exchange, place }))
         }
     });
-    let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = activity.evicted.cancelled() => return Ok(()),
@@ -175,6 +176,10 @@ async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) 
     // Python's client asks for `/api/v1/`, and the API server answers as for `/api/v1`.
     let router = NormalizePath::trim_trailing_slash(router);
     request.extensions_mut().insert(caller);
+    if request.uri().path().ends_with('/') {
+        let asked = AskedUri(request.uri().clone());
+        request.extensions_mut().insert(asked);
+    }
     // HTTP/2 tells the client not to send the rest.
     if request.version() == Version::HTTP_2 || request.body().is_end_stream() {
         return router.oneshot(request.map(Body::new)).await;
@@ -182,7 +187,9 @@ async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) 
     let (head, body) = request.into_parts();
     let (body, rest) = request_body::share(body, &head.headers);
     let mut response = router.oneshot(Request::from_parts(head, body)).await?;
-    if !rest.read().await {
+    // The API server has begun its answer, and may go on taking the body.
+    let is_sent_on = response.extensions().get::<PassedBack>().is_some() && response.status().is_success();
+    if !is_sent_on && !rest.read().await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)

@@ -27,6 +27,8 @@
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
 //! | a method that the path does not take: a write, or a GET of a review | 405 | `MethodNotAllowed` |
 //! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
+//! | a request that is passed on: the API server is away, or late, or too many are under way | 503, 504, 429 | `ServiceUnavailable` and `TooManyRequests` with `Retry-After`, `Timeout` |
+//! | its body is too large, or does not arrive; it would replace an object of which the caller has a part | 413, 408, 409 | `RequestEntityTooLarge`, `Timeout`, `Conflict` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
 //!
 //! An object that no pod refers to is 403 and not 404, because larder does not know whether the object exists. The API server forbids
@@ -35,6 +37,7 @@
 use crate::cache_status::{CacheStatus, Outcome};
 use crate::caller::{Caller, Container};
 use crate::daemon_error::DaemonError;
+use crate::pass_through::PassThroughError;
 use crate::token::TokenRefusal;
 use crate::wire;
 use axum::Json;
@@ -120,6 +123,8 @@ pub(crate) enum ApiError {
     Token(&'static str),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    #[error(transparent)]
+    PassThrough(#[from] PassThroughError),
     #[error(transparent)]
     Whois(WhoisError),
     #[error("timed out waiting for a newer status: {why}")]
@@ -234,6 +239,7 @@ impl ApiError {
             Self::WaitTimedOut { .. } | Self::TooLargeVersion { .. } | Self::Daemon(DaemonError::Late { .. }) => {
                 StatusCode::GATEWAY_TIMEOUT
             }
+            Self::PassThrough(error) => error.code(),
             Self::Unwritable(_) | Self::Whois(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -249,6 +255,7 @@ impl ApiError {
             StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
             StatusCode::CONFLICT => "Conflict",
             StatusCode::GONE => "Expired",
+            StatusCode::PAYLOAD_TOO_LARGE => "RequestEntityTooLarge",
             StatusCode::UNSUPPORTED_MEDIA_TYPE => "UnsupportedMediaType",
             StatusCode::NOT_ACCEPTABLE => "NotAcceptable",
             StatusCode::METHOD_NOT_ALLOWED => "MethodNotAllowed",
@@ -266,6 +273,7 @@ impl ApiError {
             Self::RefusedToken(refusal) if matches!(**refusal, TokenRefusal::NoKeys | TokenRefusal::NotKnown) => {
                 Some(Duration::from_secs(1))
             }
+            Self::PassThrough(error) => error.retry_after(),
             Self::Ending
             | Self::TooManyConnections
             | Self::TooManyRequests

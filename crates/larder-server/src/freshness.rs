@@ -2,6 +2,7 @@
 
 use crate::access::NodeClock;
 use crate::cache_status::{self, CacheStatus};
+use crate::pass_through::PassedBack;
 use crate::wire::{seconds_until, source_name};
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -102,6 +103,9 @@ pub(crate) fn of_document(document: &FetchedDocument, clock: NodeClock<'_>) -> H
 
 /// Says of an answer that has no source, such as discovery or a refusal, that larder has just made it. Leaves any other one as it is.
 pub(crate) async fn generated(mut response: Response) -> Response {
+    if response.extensions().get::<PassedBack>().is_some() {
+        return response;
+    }
     let headers = response.headers_mut();
     headers.entry(header::AGE).or_insert(HeaderValue::from_static("0"));
     if let Ok(value) = HeaderValue::from_str(&CacheStatus::new(cache_status::Outcome::Generated).to_string()) {

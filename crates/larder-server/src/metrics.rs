@@ -1,6 +1,7 @@
 //! The metrics of the server: requests by route, their duration, connections.
 
 use crate::caller::Caller;
+use crate::pass_through::PassMetrics;
 use http::StatusCode;
 use larder_policy::Rule;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -83,6 +84,7 @@ pub(crate) struct ServerMetrics {
     turned_away: Family<ListenerLabel, Counter>,
     decisions: Family<DecisionLabels, Counter>,
     tokens_refused: Family<ReasonLabel, Counter>,
+    pub(crate) pass_through: PassMetrics,
     /// Requests over HTTP/2 that were refused.
     pub(crate) refused: Counter,
     /// Connections of callers who may see nothing.
@@ -101,6 +103,7 @@ impl ServerMetrics {
             turned_away: Family::default(),
             decisions: Family::default(),
             tokens_refused: Family::default(),
+            pass_through: PassMetrics::new(registry),
             refused: Counter::default(),
             foreign: Counter::default(),
             audit_lost: Counter::default(),

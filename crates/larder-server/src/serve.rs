@@ -26,9 +26,10 @@ use crate::error::ApiError;
 use crate::limits::{LimitError, Limits};
 use crate::listen::Listen;
 use crate::metrics::Listener;
+use crate::pass_through::{PassThroughOptionError, PassThroughOptions, Passing};
 use crate::socket::{self, PersistentSocket, SocketError};
 use axum::Router;
-use larder_node::Node;
+use larder_node::{Node, PassThrough};
 use larder_tls::{TlsError, TlsOptions};
 use local::Pods;
 use parking_lot::Mutex;
@@ -96,6 +97,8 @@ pub struct ServeOptions {
     pub access: AccessOptions,
     /// Which decisions on that are written, and where.
     pub audit: AuditOptions,
+    /// What goes to the API server with the caller's own token.
+    pub pass_through: PassThroughOptions,
     /// The limits of clients.
     pub limits: Limits,
 }
@@ -111,20 +114,21 @@ impl ServeOptions {
     /// ```
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         let (tls, access, audit) = (TlsOptions::default(), AccessOptions::default(), AuditOptions::default());
-        let limits = Limits::default();
-        Self { socket: socket.into(), metrics_address: None, listen: None, tls, access, audit, limits }
+        let (pass_through, limits) = (PassThroughOptions::default(), Limits::default());
+        Self { socket: socket.into(), metrics_address: None, listen: None, tls, access, audit, pass_through, limits }
     }
 
     /// Checks the options before larder listens.
     ///
     /// # Errors
     ///
-    /// If a limit or an option of TLS, of access or of the audit is invalid, or if no socket can have the path.
+    /// If a limit or an option of TLS, of access, of the audit or of pass-through is invalid, or if no socket can have the path.
     pub fn validate(&self) -> Result<(), ServeError> {
         self.limits.validate()?;
         self.tls.validate(self.listen.is_some())?;
         self.access.validate()?;
         self.audit.validate()?;
+        self.pass_through.validate(self.listen.is_some())?;
         Ok(socket::check(&self.socket)?)
     }
 }
@@ -161,12 +165,28 @@ pub enum ServeError {
     /// An option of access cannot be used.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// An option of pass-through cannot be used.
+    #[error(transparent)]
+    PassThrough(#[from] PassThroughOptionError),
     /// The policy file cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// The audit cannot be written.
     #[error(transparent)]
     Audit(#[from] AuditError),
+}
+
+/// The way of what larder does not answer, if it is to go to the API server.
+fn passing(
+    node: &Node,
+    options: PassThroughOptions,
+) -> Result<Option<(PassThrough, PassThroughOptions)>, PassThroughOptionError> {
+    if !options.enabled {
+        return Ok(None);
+    }
+    let requests = u32::try_from(options.requests).unwrap_or(u32::MAX);
+    let upstream = node.pass_through(requests).ok_or_else(PassThroughOptions::without_server)?;
+    Ok(Some((upstream, options)))
 }
 
 /// The listening local API. It answers once it [runs](Self::run).
@@ -176,6 +196,7 @@ pub struct Server {
     socket: PersistentSocket,
     metrics: Option<TcpListener>,
     listen: Option<(TcpListener, Arc<Listen>)>,
+    passing: Option<(PassThrough, PassThroughOptions)>,
     admins: Admins,
     limits: Limits,
     token: CancellationToken,
@@ -196,6 +217,7 @@ impl Server {
         let admins = Admins::of(&options.access)?;
         let policy = Policies::open(options.access.policy)?;
         let audit = Audit::open(&options.audit)?;
+        let passing = passing(&node, options.pass_through)?;
         let socket = PersistentSocket::bind(options.socket).await?;
         let metrics = match options.metrics_address {
             Some(address) => Some(
@@ -208,7 +230,7 @@ impl Server {
             None => None,
         };
         let app = App::new(node, policy, audit, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
-        Ok(Self { app, socket, metrics, listen, admins, limits: options.limits, token })
+        Ok(Self { app, socket, metrics, listen, passing, admins, limits: options.limits, token })
     }
 
     /// The address of the metrics, with the real port in place of port 0.
@@ -244,12 +266,16 @@ impl Server {
                 last_failure: None,
             }),
         });
+        let passing = self.passing.take().map(|(upstream, options)| {
+            let metrics = self.app.metrics.pass_through.clone();
+            Passing::new(upstream, &options, metrics, connections.serving())
+        });
         let (app, answered) = (Arc::clone(&self.app), CancellationToken::new());
         let answering = async {
             tokio::join!(
                 connections.take_local(&mut self.socket),
                 connections.take_metrics(self.metrics.as_ref(), app::open(&self.app)),
-                connections.take_tls(self.listen.as_ref()),
+                connections.take_tls(self.listen.as_ref(), passing),
                 self.app.policy.keep_up_to_date(&self.token),
             );
             // From here on nobody can connect, and the next daemon can take the path and the addresses.

@@ -19,6 +19,7 @@ use crate::audit::{Asked, verb_of};
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::freshness::generated;
+use crate::pass_through::{AskingPod, Connected, Passing, Sender};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
@@ -29,6 +30,7 @@ use hyper::body::{Body as _, Frame, SizeHint};
 use jiff::{SignedDuration, Timestamp};
 use larder_node::{ReadError, TokenCheckError};
 use larder_pod_status::PodUid;
+use larder_policy::Subject;
 use larder_resource::Pod;
 use larder_token::{Bound, LEEWAY, PodNow, TokenError};
 use std::collections::BTreeSet;
@@ -208,12 +210,14 @@ struct Routes {
     app: Arc<App>,
     local: Router,
     strangers: Router,
+    /// The way of what larder does not answer, if pass-through is on.
+    passing: Option<Passing>,
 }
 
 /// The routes of clients of the TLS listener without an admin's certificate: the local API for pods with a token, and for others what
-/// [strangers](app::strangers) get.
-pub(crate) fn routes(app: &Arc<App>) -> Router {
-    let routes = Routes { app: Arc::clone(app), local: app::local(app), strangers: app::strangers(app) };
+/// [strangers](app::strangers) get. With pass-through, what larder does not answer goes to the API server.
+pub(crate) fn routes(app: &Arc<App>, passing: Option<Passing>) -> Router {
+    let routes = Routes { app: Arc::clone(app), local: app::local(app), strangers: app::strangers(app), passing };
     Router::new().fallback(dispatch).layer(map_response(generated)).with_state(Arc::new(routes))
 }
 
@@ -224,21 +228,38 @@ async fn dispatch(
 ) -> Response {
     let app = &routes.app;
     let Some(token) = take_bearer(request.headers_mut()) else { return call(&routes.strangers, request).await };
-    let resolved = match token {
-        Ok(token) => TokenPod::of(app, &token).await,
-        Err(error) => Err(TokenRefusal::Invalid(error)),
+    let token = match token {
+        Ok(token) => token,
+        Err(error) => return refuse(&routes, request, TokenRefusal::Invalid(error)).await,
     };
-    let pod = match resolved {
+    let pod = match TokenPod::of(app, &token).await {
         Ok(pod) => Arc::new(pod),
-        Err(refusal) => return refuse(&routes, request, refusal).await,
+        Err(refusal) => return pass_or_refuse(&routes, request, &token, refusal).await,
     };
     let place = match places.map(|Extension(places)| places.enter(&pod.runtime_uid())).transpose() {
         Ok(place) => place.flatten(),
         Err(full) => return full.into_response(),
     };
-    request.extensions_mut().insert(Caller::Token(Arc::clone(&pod)));
-    let mut ended =
-        Box::pin(noted_end(Arc::clone(app), pod, verb_of(request.method()), request.uri().path().to_owned()));
+    let place = Arc::new(place);
+    let here = |request| answer_here(&routes, request, &pod, &place);
+    let sender = Sender::pod(&pod.runtime_uid(), &token);
+    let (Some(passing), Some(sender)) = (&routes.passing, sender) else { return here(request).await };
+    let view = app.policy.current().view(&Subject::Pod(Arc::clone(&pod.access.subject)));
+    let asking = AskingPod { uid: &pod.access.subject.uid, view: &view, node: &app.node };
+    passing.answer(request, &sender, asking, here).await
+}
+
+/// Answers a pod as larder does without pass-through.
+async fn answer_here(
+    routes: &Routes,
+    mut request: Request,
+    pod: &Arc<TokenPod>,
+    place: &Arc<Option<OwnedSemaphorePermit>>,
+) -> Response {
+    let app = &routes.app;
+    request.extensions_mut().insert(Caller::Token(Arc::clone(pod)));
+    let (verb, path) = (verb_of(request.method()), request.uri().path().to_owned());
+    let mut ended = Box::pin(noted_end(Arc::clone(app), Arc::clone(pod), verb, path));
     let response = tokio::select! {
         biased;
         response = call(&routes.local, request) => response,
@@ -248,7 +269,7 @@ async fn dispatch(
     if response.body().size_hint().exact().is_some() {
         return response;
     }
-    response.map(|body| Body::new(EndingBody { body, ended, place }))
+    response.map(|body| Body::new(EndingBody { body, ended, place: Arc::clone(place) }))
 }
 
 /// Waits until the token of a request would be refused, or would show something else, and notes that.
@@ -261,6 +282,19 @@ async fn noted_end(app: Arc<App>, pod: Arc<TokenPod>, verb: &'static str, path: 
 async fn call(router: &Router, request: Request) -> Response {
     let answer: Result<Response, Infallible> = router.clone().oneshot(request).await;
     answer.unwrap_or_else(|never| match never {})
+}
+
+/// Passes on the request of a client whose token larder does not take, or answers as to a stranger.
+async fn pass_or_refuse(routes: &Routes, request: Request, token: &str, refusal: TokenRefusal) -> Response {
+    let sender = request.extensions().get::<Connected>().and_then(|connected| Sender::other(connected, token));
+    match (&routes.passing, sender) {
+        (Some(passing), Some(sender)) if !Passing::is_own(request.uri().path()) => {
+            routes.app.metrics.refused_token(refusal.reason());
+            tracing::debug!(reason = refusal.reason(), "a token is left to the API server");
+            passing.pass_other(request, &sender).await
+        }
+        _ => refuse(routes, request, refusal).await,
+    }
 }
 
 /// Answers as to a stranger, who may ask whether larder is ready.
@@ -295,7 +329,7 @@ struct EndingBody {
     body: Body,
     ended: Pin<Box<dyn Future<Output = TokenRefusal> + Send>>,
     #[expect(dead_code, reason = "it is held until the answer has ended")]
-    place: Option<OwnedSemaphorePermit>,
+    place: Arc<Option<OwnedSemaphorePermit>>,
 }
 
 impl hyper::body::Body for EndingBody {

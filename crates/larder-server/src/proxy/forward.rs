@@ -5,11 +5,12 @@
 
 use crate::daemon_error::DaemonError;
 use crate::error::ApiError;
+use crate::hop_by_hop::remove_of_connection;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{self, HeaderName};
+use http::header;
 use http::{HeaderMap, HeaderValue, Uri};
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1;
@@ -30,17 +31,6 @@ use zeroize::Zeroizing;
 const LONGEST: Duration = Duration::from_secs(65);
 /// The same for larder's own paths, where a client can wait for a newer status.
 const LONGEST_WAIT: Duration = Duration::from_secs(605);
-/// The headers of one connection, of either direction (RFC 9110, 7.6.1). The client of the daemon writes its own.
-const OF_CONNECTION: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
 /// The daemon, and the token of those whose requests get there.
 pub(super) struct Upstream {
     socket: PathBuf,
@@ -142,20 +132,6 @@ pub(super) async fn forward(State(upstream): State<Arc<Upstream>>, mut request: 
             Err(_elapsed) => Err(DaemonError::Late { socket: upstream.socket.clone(), after: longest }.into()),
         },
         () = upstream.ending.cancelled() => Err(ApiError::Ending),
-    }
-}
-
-/// Removes the headers that are for one connection, and those that the connection names.
-fn remove_of_connection(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&OF_CONNECTION) {
-        headers.remove(name);
     }
 }
 

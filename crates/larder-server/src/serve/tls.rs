@@ -19,6 +19,7 @@ use crate::error::ApiError;
 use crate::handshake;
 use crate::listen::{Listen, wall_time};
 use crate::metrics::Listener;
+use crate::pass_through::{Connected, Passing, Serving};
 use crate::token::{self, Places};
 use crate::{activity::Activity, app};
 use axum::Extension;
@@ -28,6 +29,7 @@ use larder_tls::Client as Identity;
 use parking_lot::Mutex;
 use std::error::Error;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -87,7 +89,11 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 impl Connections {
     /// Takes connections until the token is cancelled.
-    pub(super) async fn take_tls(self: &Arc<Self>, listen: Option<&(TcpListener, Arc<Listen>)>) {
+    pub(super) async fn take_tls(
+        self: &Arc<Self>,
+        listen: Option<&(TcpListener, Arc<Listen>)>,
+        passing: Option<Passing>,
+    ) {
         let Some((listener, listen)) = listen else { return };
         let refused = &self.app.metrics.refused;
         let client = |router, http2| Client {
@@ -103,7 +109,7 @@ impl Connections {
         let clients = Arc::new(Clients {
             may_read: client(app::local(&self.app), Http2::new(streams, requests, refused)),
             // The limits over HTTP/2 are those of each connection: see there.
-            others: client(token::routes(&self.app), Http2::new(streams, streams, refused)),
+            others: client(token::routes(&self.app, passing), Http2::new(streams, streams, refused)),
         });
         let accepting = async {
             while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
@@ -141,6 +147,7 @@ impl Connections {
         activity: Arc<Activity>,
     ) -> Result<(), Failure> {
         handshake::watch_for_silence(&stream, self.limits.stall_timeout)?;
+        let peer = stream.peer_addr()?.ip().to_canonical();
         // Before the handshake: authorities that change during it are those of before.
         let generation = listen.generation();
         let handshake =
@@ -167,7 +174,7 @@ impl Connections {
             }
         } else {
             self.app.metrics.foreign.inc();
-            (self.other_client(&clients.others, &activity), activity)
+            (self.other_client(&clients.others, &activity, peer), activity)
         };
         let client = Client { caller, ..client };
         let ended = CancellationToken::new();
@@ -183,11 +190,24 @@ impl Connections {
         serving.await
     }
 
+    /// The time limits and the end of connections that are passed on.
+    pub(super) fn serving(&self) -> Serving {
+        Serving {
+            head_timeout: self.limits.head_timeout,
+            stall_timeout: self.limits.stall_timeout,
+            drain_timeout: self.limits.drain_timeout,
+            tasks: self.tracker.clone(),
+            ending: self.token.clone(),
+        }
+    }
+
     /// How one client is served that has no certificate of an admin.
-    fn other_client(self: &Arc<Self>, others: &Client, activity: &Arc<Activity>) -> Client {
+    fn other_client(self: &Arc<Self>, others: &Client, activity: &Arc<Activity>, peer: IpAddr) -> Client {
+        let connected = Connected { peer, activity: Arc::clone(activity) };
         let (connections, activity) = (Arc::clone(self), Arc::clone(activity));
         let places: Arc<dyn Places> = Arc::new(TokenPlaces { connections, activity, limits: Mutex::default() });
-        let (router, streams) = (others.router.clone().layer(Extension(places)), self.limits.http2_streams);
+        let router = others.router.clone().layer(Extension(places)).layer(Extension(connected));
+        let streams = self.limits.http2_streams;
         // Requests with a token have places of their pod, and the others are answered at once. So one connection keeps no other one waiting.
         let http2 = Some(Http2::new(streams, streams, &self.app.metrics.refused));
         Client { router, http2, ..others.clone() }

@@ -41,7 +41,10 @@ fn needed(config: &Config, serve: &ServeOptions) -> u64 {
     let metrics = serve.metrics_address.map_or(0, |_| limits.metrics_connections);
     let listen =
         serve.listen.map_or(0, |_| limits.listen_connections.saturating_add(limits.listen_foreign_connections));
-    let clients = [limits.connections, limits.foreign_connections, metrics, listen];
+    let passing = &serve.pass_through;
+    // Over HTTP/1.1, each request is a connection.
+    let passed = if passing.enabled { passing.requests.saturating_add(passing.upgrades) } else { 0 };
+    let clients = [limits.connections, limits.foreign_connections, metrics, listen, passed];
     let api_server = match config.cluster {
         Cluster::Manifests(_) => 0,
         // Over HTTP/2 or HTTP/1.1, as the server offers.

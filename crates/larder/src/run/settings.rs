@@ -202,6 +202,9 @@ impl Settings {
                 ServeError::Tls(TlsError::Option { field, problem }) => {
                     self.refuse(&format!("tls.{field}"), problem, None)
                 }
+                ServeError::PassThrough(option) => {
+                    self.refuse(&format!("pass_through.{}", option.field), &option.problem, None)
+                }
                 other => self.refuse("socket", &other.to_string(), None),
             })
         });

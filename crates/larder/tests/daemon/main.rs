@@ -21,6 +21,7 @@
 //! | `audit` | the lines of decisions: who, what, by which rule, and never a value or a token |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `tokens` | what a pod sees over TLS with its service-account token, and until when |
+//! | `pass_through` | what larder does not answer a pod, on its way to the API server with the pod's own token |
 //! | `loopback` | `larder proxy`: its token, its kubeconfig, answers that are the daemon's own, its end |
 //! | `proxy` | an API server that only a proxy leads to |
 
@@ -37,6 +38,7 @@ mod metrics;
 mod namespaces;
 mod objects;
 mod outage;
+mod pass_through;
 mod policy;
 mod proxy;
 mod requests;

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::Timestamp;
 use larder_file::private::PrivateFolder;
-use larder_testkit::api_server::{ApiServer, Kind, User};
+use larder_testkit::api_server::{ApiServer, Kind, User, write_private};
 use larder_testkit::cri_runtime::{CriServer, SandboxSpec};
 use larder_testkit::objects::{node, pod, secret};
 use larder_testkit::tokens::{Forgery, TokenSigner, forge, jwks, pod_claims};
@@ -18,18 +18,18 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-const NODE: &str = "node-1";
+pub(crate) const NODE: &str = "node-1";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-const DB: &str = "/api/v1/namespaces/shop/secrets/db";
-const TLS: &str = "/api/v1/namespaces/shop/secrets/tls";
+pub(crate) const DB: &str = "/api/v1/namespaces/shop/secrets/db";
+pub(crate) const TLS: &str = "/api/v1/namespaces/shop/secrets/tls";
 
 /// A node with the pods `shop/web`, of which each of two containers has another key of a Secret in its environment, and `shop/other`.
-struct Place {
-    api: ApiServer,
+pub(crate) struct Place {
+    pub(crate) api: ApiServer,
     cri: CriServer,
-    daemon: Daemon,
-    address: String,
-    signer: TokenSigner,
+    pub(crate) daemon: Daemon,
+    pub(crate) address: String,
+    pub(crate) signer: TokenSigner,
     /// The containers of `web`, by name.
     app: String,
     side: String,
@@ -43,14 +43,27 @@ fn web(uid: &str) -> larder_testkit::objects::PodBuilder {
 }
 
 impl Place {
-    async fn start(more: &[&str]) -> Self {
+    pub(crate) async fn start(more: &[&str]) -> Self {
         let signer = TokenSigner::rsa().unwrap();
         let keys = jwks([&signer]);
         Self::start_with(signer, Some(&keys), more).await
     }
 
     async fn start_with(signer: TokenSigner, keys: Option<&str>, more: &[&str]) -> Self {
-        let (api, folder) = (ApiServer::start().await.unwrap(), tempfile::tempdir().unwrap());
+        let api = ApiServer::start().await.unwrap();
+        let kubeconfig = api.kubeconfig(&api.add_user(User::node(NODE)));
+        Self::start_at(api, &kubeconfig, signer, keys, more).await
+    }
+
+    /// The same, at this API server, with the kubeconfig of this text.
+    pub(crate) async fn start_at(
+        api: ApiServer,
+        kubeconfig: &str,
+        signer: TokenSigner,
+        keys: Option<&str>,
+        more: &[&str],
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         if let Some(keys) = keys {
             api.set_token_keys(ISSUER, keys);
         }
@@ -61,8 +74,9 @@ impl Place {
         store.create(web("uid-web").build()).unwrap();
         let other = pod("shop", "other").uid("uid-other").node(NODE).service_account("shop");
         store.create(other.container("app", "shop/other:1").env_secret("tls", "key").build()).unwrap();
+        let text = kubeconfig;
         let kubeconfig = folder.path().join("kubeconfig");
-        api.write_kubeconfig(&kubeconfig, &api.add_user(User::node(NODE))).unwrap();
+        write_private(&kubeconfig, text).unwrap();
         let cri = CriServer::start(&folder.path().join("cri.sock")).await.unwrap();
         let sandbox = cri.containers().run_sandbox(&SandboxSpec::new("shop", "web", "uid-web"));
         let [app, side] = ["app", "side"].map(|name| run(&cri, &sandbox, name));
@@ -80,19 +94,19 @@ impl Place {
     }
 
     /// The token of `web`.
-    fn token(&self) -> String {
+    pub(crate) fn token(&self) -> String {
         self.signer.token(&claims("web", "uid-web"))
     }
 
-    fn authority(&self) -> Authority {
+    pub(crate) fn authority(&self) -> Authority {
         Authority::open(&PrivateFolder::open(&self.daemon.folder.path().join("tls")).unwrap()).unwrap()
     }
 
-    async fn get(&self, token: &str, path: &str) -> Answer {
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
         self.ask("GET", token, path, "").await
     }
 
-    async fn ask(&self, method: &str, token: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn ask(&self, method: &str, token: &str, path: &str, body: &str) -> Answer {
         let authority = self.authority();
         let stream = Peer::new(&authority, None).connect(&self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -110,7 +124,7 @@ impl Place {
     }
 
     /// A watch with a token.
-    async fn watch(&self, token: &str, path: &str, over: &'static [u8]) -> Watch {
+    pub(crate) async fn watch(&self, token: &str, path: &str, over: &'static [u8]) -> Watch {
         let authority = self.authority();
         let stream = Peer { over, ..Peer::new(&authority, None) }.connect(&self.address).await.unwrap();
         let is_http2 = over == b"h2";
@@ -118,7 +132,7 @@ impl Place {
         Watch::on(stream, is_http2, request).await
     }
 
-    async fn metrics(&self) -> String {
+    pub(crate) async fn metrics(&self) -> String {
         self.daemon.get("/metrics").await.text
     }
 }
@@ -129,7 +143,7 @@ fn run(cri: &CriServer, sandbox: &str, name: &str) -> String {
     id
 }
 
-fn claims(name: &str, uid: &str) -> Value {
+pub(crate) fn claims(name: &str, uid: &str) -> Value {
     pod_claims(ISSUER, NODE, "shop", [name, uid], "shop", Timestamp::now())
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Setting {
     flag: Option<(&'static str, &'static str)>,
     pub(super) env: Option<&'static str>,
     excludes: Option<&'static str>,
+    /// What the flag alone stands for.
+    alone: Option<&'static str>,
     checked_as: Option<&'static str>,
 }
 
@@ -45,7 +47,7 @@ pub(super) use settings;
 
 impl Setting {
     pub(super) const fn new(path: &'static [&'static str], field: &'static dyn Access, help: &'static str) -> Self {
-        Self { path, field, help, default: None, flag: None, env: None, excludes: None, checked_as: None }
+        Self { path, field, help, default: None, flag: None, env: None, excludes: None, alone: None, checked_as: None }
     }
 
     /// A default that is not a value.
@@ -66,6 +68,11 @@ impl Setting {
     /// The flag that this one cannot stand beside.
     pub(super) const fn excludes(self, flag: &'static str) -> Self {
         Self { excludes: Some(flag), ..self }
+    }
+
+    /// The value that the flag stands for without one.
+    pub(super) const fn alone(self, value: &'static str) -> Self {
+        Self { alone: Some(value), ..self }
     }
 
     /// The name that the check of the options has for it, if that is not the field's.
@@ -129,6 +136,7 @@ impl Setting {
         let arg = Arg::new(name).long(name).value_name(value).help(format!("{}{default}", self.help()));
         let arg = self.env.into_iter().fold(arg, Arg::env);
         let arg = self.excludes.into_iter().fold(arg, Arg::conflicts_with);
+        let arg = self.alone.into_iter().fold(arg, |arg, value| arg.num_args(0..=1).default_missing_value(value));
         Some(self.field.parsed_by(arg))
     }
 }

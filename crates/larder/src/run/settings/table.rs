@@ -100,6 +100,18 @@ settings! {
     /// The audiences of which a token names one: --api-audiences of the API server; none stands for the issuer
     config.tokens.audiences;
 
+    /// On listen, send the requests with a token that larder does not answer to the API server, with this token and never larder's: other
+    /// kinds, writes, lists that are not of this node alone, callers that larder does not know
+    serve.pass_through.enabled: flag("pass-through", "ON|OFF").alone("on");
+    /// The most requests that are passed on at once, watches among them; callers whose token larder does not verify have half of them at most
+    serve.pass_through.requests;
+    /// The same, of one pod, or of one address without a verified pod
+    serve.pass_through.caller_requests;
+    /// The most connections that are passed on for another protocol (exec, attach, port-forward)
+    serve.pass_through.upgrades;
+    /// The same, of one pod, or of one address without a verified pod
+    serve.pass_through.caller_upgrades;
+
     /// The time limit of a connection to the API server, with the proxy's tunnel and the TLS handshake
     config.kube.connect_timeout;
     /// The time limit of a credential plugin

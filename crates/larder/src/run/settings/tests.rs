@@ -111,6 +111,25 @@ limits:
     assert_eq!((config.default_ttl, config.node_name.as_str()), (Duration::from_secs(1), "other"));
 }
 
+#[test]
+fn pass_through_is_a_flag_with_or_without_a_value_and_needs_a_listener() {
+    let enabled = |text: &str, flags: &str| settings(text, &format!("larder run {flags}")).serve.pass_through.enabled;
+    for (text, flags, expected) in [
+        ("", "", false),
+        ("", "--pass-through", true),
+        ("", "--pass-through --listen 127.0.0.1:1", true),
+        ("", "--pass-through off", false),
+        ("passThrough: {enabled: true}\n", "", true),
+        ("passThrough: {enabled: true}\n", "--pass-through off", false),
+    ] {
+        assert_eq!(enabled(text, flags), expected, "{text:?} {flags}");
+    }
+    let refused = options("", "larder run --kubeconfig k --node-name n --pass-through").unwrap_err().to_string();
+    assert_eq!(refused, "--pass-through: needs an address to listen on over TLS: set --listen");
+    let refused = options("passThrough: {requests: 0}\n", "larder run --kubeconfig k --node-name n").unwrap_err();
+    assert_eq!(refused.to_string(), "f:1:25: passThrough.requests: must be from 1 to 65536");
+}
+
 /// The names of the fields of a struct, as its `Debug` has them.
 fn fields(value: &dyn std::fmt::Debug) -> BTreeSet<String> {
     let text = format!("{value:#?}");
@@ -129,6 +148,7 @@ fn a_section_has_all_options_that_a_file_may_set() {
     };
     check("policy.", &policy, &[]);
     check("limits.", &Limits::default(), &[]);
+    check("pass_through.", &larder_server::PassThroughOptions::default(), &[]);
     check("cri.", &cri, &[]);
     // The rest is of tests, of the process and its environment, or of other settings.
     check("kube.", &kube, &["connector", "jitter", "plugin_open_files", "proxies"]);
@@ -436,7 +456,10 @@ fn help_shows_each_flag_with_its_default() {
         if !flags.insert(flag) {
             continue;
         }
-        let shown = format!("--{flag} <{}> {}", arg.get_value_names().unwrap()[0], setting.help());
+        let value = format!("<{}>", arg.get_value_names().unwrap()[0]);
+        let value =
+            if arg.get_num_args().is_some_and(|most| most.min_values() == 0) { format!("[{value}]") } else { value };
+        let shown = format!("--{flag} {value} {}", setting.help());
         assert!(help.contains(&words(&shown)), "{shown} is not in {help}");
         let default = setting.value(&defaults).map(|value| setting::flag_text(&value));
         let default = setting.default.map(str::to_owned).or(default);
