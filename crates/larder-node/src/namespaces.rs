@@ -75,11 +75,6 @@ impl<M: MachineClocks> Namespaces<M> {
         self.cache.references("", name) > 0
     }
 
-    /// The error with which a read is refused because no pod of this node is in the namespace.
-    pub(crate) fn not_referenced(&self, name: &str) -> Option<ReadError> {
-        (!self.has(name)).then(|| self.cache.not_referenced(&ObjectKey::new("", name)))
-    }
-
     /// Reads a namespace, for at most `deadline`.
     ///
     /// # Errors

@@ -364,19 +364,36 @@ impl<M: MachineClocks> Node<M> {
         self.caches.of(kind).read_for(pod, name, deadline).await
     }
 
-    /// The error with which a read is refused because no pod of this node refers to the Secret or ConfigMap, or is in the namespace.
-    /// Reads no object. `None` also while the pods are not known.
-    pub async fn not_referenced(&self, kind: Kind, namespace: &str, name: &str) -> Option<ReadError> {
+    /// The error with which a read is refused because no pod of this node refers to the Secret or ConfigMap. Reads no object. `None`
+    /// also while the pods are not known.
+    pub async fn not_referenced(&self, kind: ObjectKind, namespace: &str, name: &str) -> Option<ReadError> {
         Self::synced(&self.pods, || kind.resource().to_owned()).ok()?;
-        match (kind.object_kind(), kind) {
-            (Some(object_kind), _) => {
-                let cache = self.caches.of(object_kind);
-                self.registrar.caught_up().await;
-                let is_referenced = cache.references(namespace, name) > 0;
-                (!is_referenced).then(|| cache.not_referenced(&ObjectKey::new(namespace, name)))
-            }
-            (None, Kind::Namespace) => self.namespaces().ok()?.not_referenced(name),
-            (None, _) => None,
+        let cache = self.caches.of(kind);
+        self.registrar.caught_up().await;
+        let is_referenced = cache.references(namespace, name) > 0;
+        (!is_referenced).then(|| cache.not_referenced(&ObjectKey::new(namespace, name)))
+    }
+
+    /// The [`ReadError::NotServed`] of every read of this kind, if this larder does not have its source.
+    ///
+    /// ```
+    /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint};
+    /// # use larder_resource::Kind;
+    /// # use tokio_util::sync::CancellationToken;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let manifests = tempfile::tempdir().unwrap();
+    /// # let mut config = Config::new("edge-1", Cluster::Manifests(manifests.path().to_owned()));
+    /// # config.runtime = RuntimeEndpoint::None;
+    /// # let node = Node::start(config, CancellationToken::new()).await.unwrap();
+    /// assert!(node.not_served(Kind::Pod).is_none());
+    /// let error = node.not_served(Kind::Namespace).unwrap();
+    /// assert_eq!(error.to_string(), "namespaces: this larder runs without an API server (--manifests)");
+    /// # });
+    /// ```
+    pub fn not_served(&self, kind: Kind) -> Option<ReadError> {
+        match kind {
+            Kind::Namespace => self.namespaces().err(),
+            Kind::Pod | Kind::Node | Kind::Secret | Kind::ConfigMap => None,
         }
     }
 

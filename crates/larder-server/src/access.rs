@@ -66,6 +66,11 @@ impl Guarded {
         NodeClock(&self.0)
     }
 
+    /// The kinds that this larder has a source of.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(|kind| self.0.not_served(*kind).is_none())
+    }
+
     pub(crate) fn liveness(&self) -> Vec<Check> {
         self.0.liveness()
     }
@@ -478,28 +483,42 @@ impl Reader {
         self.node().name()
     }
 
-    /// Why this larder does not hold an object that may be seen; nothing of one that may not.
-    pub(crate) async fn not_held(&self, verb: Verb, kind: Kind, namespace: &str, name: &str) -> Option<ReadError> {
-        if !self.access.decide(verb, kind, namespace, name).is_allowed() {
-            return None;
+    /// Why this larder does not answer a request that the caller may make, which may name no object. It waits for a namespace that larder
+    /// has yet to read for at most `timeout`.
+    pub(crate) async fn not_held(
+        &self,
+        verb: Verb,
+        kind: Kind,
+        [namespace, name]: [&str; 2],
+        timeout: Duration,
+    ) -> Option<ReadError> {
+        let not_served = self.node().not_served(kind);
+        // A list of what is not held is empty, and a watch tells when it comes.
+        if not_served.is_some()
+            || verb != Verb::Get
+            || !self.access.decide(verb, kind, namespace, name).is_allowed()
+        {
+            return not_served;
         }
-        match kind {
-            // A watch of another node has no events, so it does not depend on the verb.
-            Kind::Node => self.node().get_node(name).err().filter(|error| matches!(error, ReadError::OtherNode { .. })),
+        let error = match kind {
             Kind::Pod => None,
-            // A watch tells when a pod refers to the object.
-            Kind::Secret | Kind::ConfigMap | Kind::Namespace if verb != Verb::Get => None,
-            Kind::Secret | Kind::ConfigMap | Kind::Namespace => self.node().not_referenced(kind, namespace, name).await,
-        }
+            Kind::Node => self.node().get_node(name).err(),
+            Kind::Secret => self.node().not_referenced(ObjectKind::Secret, namespace, name).await,
+            Kind::ConfigMap => self.node().not_referenced(ObjectKind::ConfigMap, namespace, name).await,
+            Kind::Namespace => self.node().get_namespace(name, timeout).await.err(),
+        };
+        error.filter(|error| {
+            error.is_not_referenced() || error.is_not_permitted() || matches!(error, ReadError::OtherNode { .. })
+        })
     }
 
-    /// What larder knows of the container runtime.
     /// Why a status is not fresh, as this caller is told it.
     pub(crate) fn told<'a>(&self, why: Option<&'a str>) -> Option<&'a str> {
         // It may name a server, or other containers.
         if self.sees_all() { why } else { why.map(|_| "the reason is told to those who see everything") }
     }
 
+    /// What larder knows of the container runtime.
     pub(crate) fn runtime_report(&self) -> Option<larder_node::SourceReport> {
         let mut report = self.node().runtime_report()?;
         if !self.sees_all() {

@@ -81,8 +81,18 @@ impl TlsOptions {
         Ok(())
     }
 
-    /// larder needs its own authority unless both others are given.
-    fn needs_authority(&self) -> bool {
+    /// Whether larder has an authority of its own: always, unless files take the place of both its serving certificate and its clients'
+    /// certificates.
+    ///
+    /// ```
+    /// let mut options = larder_tls::TlsOptions::default();
+    /// assert!(options.needs_authority());
+    /// options.cert_file = Some("tls.crt".into());
+    /// assert!(options.needs_authority());
+    /// options.client_ca = Some("clients.crt".into());
+    /// assert!(!options.needs_authority());
+    /// ```
+    pub fn needs_authority(&self) -> bool {
         self.cert_file.is_none() || self.client_ca.is_none()
     }
 }

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use larder_node::{Config, Node, Report, SourceState};
 use larder_server::{ServeOptions, Server};
+use larder_tls::TlsOptions;
 use settings::Settings;
 pub(crate) use settings::duration;
 use sleep::SleepTimer;
@@ -115,11 +116,17 @@ pub(crate) struct Running {
     node: Arc<Node>,
     socket: PathBuf,
     metrics_address: Option<SocketAddr>,
-    listen_address: Option<SocketAddr>,
+    listen: Option<Listening>,
     server: JoinHandle<()>,
     /// Notes when the machine has slept.
     sleep: JoinHandle<()>,
     token: CancellationToken,
+}
+
+/// The API over TLS, as the greeting tells of it.
+struct Listening {
+    address: SocketAddr,
+    tls: TlsOptions,
 }
 
 /// Starts the daemon in this process: `larder run` and `larder demo` are the same daemon. It answers from here on, and ends
@@ -132,7 +139,7 @@ pub(crate) async fn start(
     token: CancellationToken,
 ) -> anyhow::Result<Running> {
     config.kube.plugin_open_files = open_files::raise_limit(&config, &serve);
-    let socket = serve.socket.clone();
+    let (socket, tls) = (serve.socket.clone(), serve.tls.clone());
     let sleep = SleepTimer::start().context("cannot create a timer that counts the time this machine sleeps")?;
     let node = Node::start(config, token.clone()).await?;
     let server = match Server::bind(Arc::clone(&node), serve, token.clone()).await {
@@ -143,11 +150,12 @@ pub(crate) async fn start(
         }
     };
     tracing::info!(socket = %socket.display(), node = node.name(), "serving");
-    let (metrics_address, listen_address) = (server.metrics_address(), server.listen_address());
+    let metrics_address = server.metrics_address();
+    let listen = server.listen_address().map(|address| Listening { address, tls });
     let server = tokio::spawn(server.run());
     let sleeper = Arc::clone(&node);
     let sleep = tokio::spawn(sleep.run(move || sleeper.note_sleep(), token.clone()));
-    Ok(Running { node, socket, metrics_address, listen_address, server, sleep, token })
+    Ok(Running { node, socket, metrics_address, listen, server, sleep, token })
 }
 
 impl Running {
@@ -165,7 +173,7 @@ impl Running {
 
     /// What it holds and how to ask, in a few lines.
     pub(crate) fn greeting(&self) -> String {
-        greeting(&self.node.report(), &self.socket, self.metrics_address, self.listen_address)
+        greeting(&self.node.report(), &self.socket, self.metrics_address, self.listen.as_ref())
     }
 
     /// Ends it, and waits for it.
@@ -181,12 +189,7 @@ impl Running {
     }
 }
 
-fn greeting(
-    report: &Report,
-    socket: &Path,
-    metrics_address: Option<SocketAddr>,
-    listen_address: Option<SocketAddr>,
-) -> String {
+fn greeting(report: &Report, socket: &Path, metrics_address: Option<SocketAddr>, listen: Option<&Listening>) -> String {
     let mut text = String::new();
     let counts = &report.counts;
     let plural = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
@@ -214,8 +217,15 @@ fn greeting(
     if let Some(address) = metrics_address {
         let _ = writeln!(text, "  metrics  http://{address}/metrics");
     }
-    if let Some(address) = listen_address {
-        let _ = writeln!(text, "  listen   https://{address} (larder kubeconfig{at})");
+    if let Some(Listening { address, tls }) = listen {
+        let how = if !tls.needs_authority() {
+            format!("for clients with a certificate of --client-ca, of the group {:?}", tls.admin_group)
+        } else if tls.cert_file.is_some() {
+            format!("larder kubeconfig{at} --certificate-authority FILE")
+        } else {
+            format!("larder kubeconfig{at}")
+        };
+        let _ = writeln!(text, "  listen   https://{address} ({how})");
     }
     text
 }

@@ -44,9 +44,9 @@ fn document(content_type: &'static str, document: &Value) -> Response {
 }
 
 /// `/api`.
-pub(crate) async fn api(headers: HeaderMap) -> Response {
+pub(crate) async fn api(State(app): Shared, headers: HeaderMap) -> Response {
     if wants_aggregated(&headers) {
-        let resources: Vec<_> = Kind::ALL.into_iter().map(aggregated_kind).collect();
+        let resources: Vec<_> = app.node.kinds().map(aggregated_kind).collect();
         return document(AGGREGATED, &aggregated(&[aggregated_group(None, &resources)]));
     }
     document("application/json", &json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}))
@@ -102,9 +102,9 @@ pub(crate) async fn group_version(
 }
 
 /// `/api/v1`.
-pub(crate) async fn core(State(_): Shared) -> Response {
+pub(crate) async fn core(State(app): Shared) -> Response {
     let mut resources = Vec::new();
-    for kind in Kind::ALL {
+    for kind in app.node.kinds() {
         let mut resource = json!({
             "name": kind.resource(), "singularName": kind.singular(), "namespaced": kind.is_namespaced(),
             "kind": kind.as_str(), "verbs": READS,

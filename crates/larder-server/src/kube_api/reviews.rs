@@ -3,6 +3,7 @@
 //!
 //! An answer says what larder serves, and what the caller's [view](larder_policy::View) shows of it, with the rule as the reason.
 
+use super::READ_TIMEOUT;
 use crate::access::{PodAccess, Reader};
 use crate::caller::Caller;
 use crate::error::{ApiError, why_refused};
@@ -105,10 +106,11 @@ fn created(mut review: Value, status: Value) -> Response {
 /// The reason why an object is not served that may be seen, which is that of a get.
 async fn not_held(reader: &Reader, asked: &Asked) -> Option<String> {
     match asked {
-        Asked::Objects { verb, kind, namespace, name } if !name.is_empty() => {
-            reader.not_held(*verb, *kind, namespace, name).await.map(|error| error.to_string())
+        Asked::Objects { verb, kind, namespace, name } => {
+            let error = reader.not_held(*verb, *kind, [namespace, name], READ_TIMEOUT).await;
+            error.map(|error| error.to_string())
         }
-        Asked::Objects { .. } | Asked::Path(_) => None,
+        Asked::Path(_) => None,
     }
 }
 
@@ -204,7 +206,7 @@ pub(crate) async fn access(reader: Reader, request: Request) -> Result<Response,
 pub(crate) async fn rules(reader: Reader, request: Request) -> Result<Response, ApiError> {
     let review = review(request, "authorization.k8s.io", "SelfSubjectRulesReview").await?;
     let mut status = match reader.pod() {
-        None if reader.caller().is_admin() => rules_of_admins(),
+        None if reader.caller().is_admin() => rules_of_admins(&reader.app().node.kinds().collect::<Vec<_>>()),
         None => json!({"resourceRules": [], "nonResourceRules": []}),
         Some(pod) => {
             let asked = review.get("spec").and_then(|spec| spec.get("namespace")).and_then(Value::as_str);
@@ -216,13 +218,10 @@ pub(crate) async fn rules(reader: Reader, request: Request) -> Result<Response, 
     Ok(created(review, status))
 }
 
-fn rules_of_admins() -> Value {
-    let resources: Vec<_> = Kind::ALL.into_iter().map(Kind::resource).collect();
-    let statuses: Vec<_> = Kind::ALL
-        .into_iter()
-        .filter(|kind| kind.has_status())
-        .map(|kind| format!("{}/status", kind.resource()))
-        .collect();
+fn rules_of_admins(kinds: &[Kind]) -> Value {
+    let resources: Vec<_> = kinds.iter().map(|kind| kind.resource()).collect();
+    let with_status = kinds.iter().filter(|kind| kind.has_status());
+    let statuses: Vec<_> = with_status.map(|kind| format!("{}/status", kind.resource())).collect();
     json!({
         "resourceRules": [
             {"verbs": READS, "apiGroups": [""], "resources": resources},

@@ -56,9 +56,27 @@ fn report() -> Report {
 
 #[test]
 fn the_greeting_says_what_is_held_and_how_to_ask() {
-    let addresses = ["127.0.0.1:9464", "127.0.0.1:6440"].map(|address| Some(address.parse().unwrap()));
-    let text = greeting(&report(), Path::new("/tmp/l.sock"), addresses[0], addresses[1]);
+    let listening = Listening { address: "127.0.0.1:6440".parse().unwrap(), tls: TlsOptions::default() };
+    let metrics = "127.0.0.1:9464".parse().unwrap();
+    let text = greeting(&report(), Path::new("/tmp/l.sock"), Some(metrics), Some(&listening));
     insta::assert_snapshot!("greeting", text);
+}
+
+/// `larder kubeconfig` was named where it can issue nothing.
+#[test]
+fn the_greeting_names_the_way_over_tls_that_works() {
+    let check = |cert_file: Option<&str>, client_ca: Option<&str>, expected: &str| {
+        let mut tls = TlsOptions::default();
+        (tls.cert_file, tls.client_ca) = (cert_file.map(Into::into), client_ca.map(Into::into));
+        let listening = Listening { address: "127.0.0.1:6440".parse().unwrap(), tls };
+        let text = greeting(&report(), Path::new(DEFAULT_SOCKET), None, Some(&listening));
+        assert_eq!(text.lines().last(), Some(&*format!("  listen   https://127.0.0.1:6440 ({expected})")));
+    };
+    check(None, None, "larder kubeconfig");
+    check(None, Some("clients.crt"), "larder kubeconfig");
+    check(Some("tls.crt"), None, "larder kubeconfig --certificate-authority FILE");
+    let of_ca = "for clients with a certificate of --client-ca, of the group \"larder:admins\"";
+    check(Some("tls.crt"), Some("clients.crt"), of_ca);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The namespaces of the node's pods, with the rights of a node, and with the one right that they need.
 
 use crate::harness::{Answer, Daemon, request, until};
+use crate::objects::may;
 use crate::watch::Watch;
 use larder_testkit::api_server::{ApiServer, Grant, Kind, User, Verb};
 use larder_testkit::objects::{namespace, node, pod};
@@ -148,6 +149,9 @@ async fn without_the_right_the_answer_names_the_rule_and_nothing_else_is_affecte
     }
     let told = world.daemon.larder("get namespaces").await.failed();
     assert!(told.contains("ClusterRole"), "{told}");
+    let refused = world.daemon.get("/api/v1/namespaces/shop").await.json();
+    let review = may(&world.daemon, json!({"verb": "get", "resource": "namespaces", "name": "shop"})).await;
+    assert_eq!(review, json!({"allowed": false, "reason": refused["message"]}));
     assert_eq!(world.daemon.get("/readyz").await.code, 200);
     let report = world.daemon.get("/larder/v1/status").await.json();
     assert_eq!(report["degraded"], json!([]), "{report}");
@@ -213,5 +217,12 @@ async fn without_an_api_server_there_are_no_namespaces() {
         let answer = daemon.get(path).await;
         assert_eq!((answer.code, &answer.json()["reason"]), (501, &json!("NotImplemented")), "{path}: {answer:?}");
         assert!(answer.text.contains("--manifests"), "{answer:?}");
+    }
+    let kinds = daemon.get("/api/v1").await.json();
+    assert!(kinds["resources"].as_array().unwrap().iter().all(|kind| kind["kind"] != "Namespace"), "{kinds}");
+    for verb in ["get", "list", "watch"] {
+        let review = may(&daemon, json!({"verb": verb, "resource": "namespaces"})).await;
+        let reason = "namespaces: this larder runs without an API server (--manifests)";
+        assert_eq!(review, json!({"allowed": false, "reason": reason}), "{verb}");
     }
 }

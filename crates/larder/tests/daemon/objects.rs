@@ -111,7 +111,7 @@ async fn may_get_node(daemon: &Daemon, name: &str) -> Value {
 }
 
 /// What a `SelfSubjectAccessReview` answers.
-async fn may(daemon: &Daemon, attributes: Value) -> Value {
+pub(crate) async fn may(daemon: &Daemon, attributes: Value) -> Value {
     let stream = tokio::net::UnixStream::connect(daemon.socket()).await.unwrap();
     let attributes = json!({"resourceAttributes": attributes});
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -170,9 +170,16 @@ async fn a_review_of_an_object_says_what_a_get_says() {
     let allowed = json!({"allowed": true, "reason": "administrators see everything"});
     let mut watch = get("secrets", "shop", "other");
     watch["verb"] = json!("watch");
-    for attributes in [get("secrets", "shop", "db"), get("secrets", "shop", ""), get("namespaces", "", "shop"), watch] {
+    // Its list is empty, and its watch has no events.
+    let mut watch_of_node = get("nodes", "", "node-2");
+    watch_of_node["verb"] = json!("watch");
+    for attributes in [get("secrets", "shop", "db"), get("secrets", "shop", ""), watch, watch_of_node] {
         assert_eq!(may(&shop.daemon, attributes.clone()).await, allowed, "{attributes}");
     }
+    assert_eq!(
+        shop.daemon.get("/api/v1/nodes?watch=1&fieldSelector=metadata.name%3Dnode-2&timeoutSeconds=1").await.code,
+        200
+    );
 }
 
 /// Watches outlived finished pods.
