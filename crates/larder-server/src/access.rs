@@ -24,6 +24,7 @@ use crate::audit::Asked;
 use crate::caller::{Caller, Container};
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
+use crate::kube_api::READ_TIMEOUT;
 use axum::extract::FromRequestParts;
 use http::request;
 use larder_clock::Timestamp;
@@ -84,9 +85,10 @@ impl Guarded {
         match kind {
             Kind::Pod => self.0.get_pod(namespace, name).is_ok(),
             Kind::Node => self.0.name() == name,
-            Kind::Secret | Kind::ConfigMap | Kind::Namespace => {
-                self.0.not_referenced(kind, namespace, name).await.is_none()
-            }
+            Kind::Secret => self.0.not_referenced(ObjectKind::Secret, namespace, name).await.is_none(),
+            Kind::ConfigMap => self.0.not_referenced(ObjectKind::ConfigMap, namespace, name).await.is_none(),
+            // larder's identity may not be allowed to read it.
+            Kind::Namespace => self.0.get_namespace(name, READ_TIMEOUT).await.is_ok(),
         }
     }
 
@@ -357,6 +359,11 @@ impl Reader {
         if now.view == self.access.view { Ok(()) } else { Err(ApiError::Expired(CHANGED.to_owned())) }
     }
 
+    /// What the caller may see now; `None` for nothing.
+    pub(crate) fn now(&self) -> Option<Access> {
+        Access::of(&self.app, self.caller().clone(), Asked::UNDER_WAY).ok()
+    }
+
     /// Takes what the caller sees now.
     fn refresh(&mut self) -> Result<(), ApiError> {
         if self.app.policy.may_change() {
@@ -496,6 +503,7 @@ impl Reader {
         // A list of what is not held is empty, and a watch tells when it comes.
         if not_served.is_some()
             || verb != Verb::Get
+            || name.is_empty()
             || !self.access.decide(verb, kind, namespace, name).is_allowed()
         {
             return not_served;

@@ -2,10 +2,14 @@
 
 use super::{Access, CHANGED, Reader};
 use crate::error::ApiError;
+use futures_util::FutureExt as _;
+use larder_objects::ObjectKey;
 use larder_policy::{Extent, Metadata, NODE_LABELS, Verb};
 use larder_resource::journal::{Ended, Entry, EventType, Follower, Journal, Resource, Snapshot};
 use larder_resource::selector::Selectable;
 use larder_resource::{DecodeError, Kind, KubeObject};
+use serde_json::json;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -53,7 +57,7 @@ impl SeenJournal {
     pub(crate) fn follow(&self) -> Result<(Snapshot, SeenFollower), ApiError> {
         let (snapshot, follower) = self.journal.follow();
         let snapshot = self.given(seen(&self.filter, snapshot).map_err(|error| unwritable(&error))?)?;
-        Ok((snapshot, SeenFollower { follower, filter: self.filter.clone() }))
+        Ok((snapshot, self.follower(follower)))
     }
 
     fn given(&self, snapshot: Snapshot) -> Result<Snapshot, ApiError> {
@@ -72,7 +76,11 @@ impl SeenJournal {
         if !app.policy.may_resume(&access.key, self.kind(), version, self.journal.version()) {
             return Err(ApiError::Expired(CHANGED.to_owned()));
         }
-        Ok(SeenFollower { follower: self.journal.resume(version)?, filter: self.filter.clone() })
+        Ok(self.follower(self.journal.resume(version)?))
+    }
+
+    fn follower(&self, follower: Follower) -> SeenFollower {
+        SeenFollower { journal: self.journal.clone(), follower, filter: self.filter.clone() }
     }
 }
 
@@ -97,6 +105,7 @@ fn seen(filter: &Filter, mut snapshot: Snapshot) -> Result<Snapshot, DecodeError
 /// Follows a journal, without what the caller may not see.
 #[derive(Debug)]
 pub(crate) struct SeenFollower {
+    journal: Journal,
     follower: Follower,
     filter: Filter,
 }
@@ -148,6 +157,44 @@ impl SeenFollower {
     pub(crate) fn version(&self) -> Option<u64> {
         self.follower.version()
     }
+
+    /// The objects that have left the caller's view, which is `now`, without their contents: those that are there, that the caller saw, and
+    /// that it does not see any more. `None` sees nothing. The follower is of no more use then.
+    ///
+    /// `knows` says whether the caller has been told of an object with this key and this state.
+    pub(crate) fn left(
+        mut self,
+        now: Option<&Access>,
+        knows: impl Fn(&ObjectKey, &Selectable) -> bool,
+    ) -> Result<Vec<Arc<Resource>>, DecodeError> {
+        let verb = self.filter.as_ref().map_or(Verb::Watch, |(_, verb)| *verb);
+        let snapshot = self.journal.snapshot();
+        // What has come into view since, the caller has not been told of.
+        let mut added = BTreeSet::new();
+        while let Some(Ok(entries)) = self.follower.next().now_or_never() {
+            let new = entries.iter().filter(|entry| entry.event == EventType::Added);
+            added.extend(new.map(|entry| entry.key.clone()));
+        }
+        let is_hidden = |object: &Arc<Resource>| now.is_none_or(|now| now.extent(verb, (**object).as_ref()).is_none());
+        let hidden: Vec<_> = snapshot.objects.iter().filter(|(object, _)| is_hidden(object)).cloned().collect();
+        let version = snapshot.version;
+        let seen = seen(&self.filter, Snapshot { objects: hidden, version })?;
+        let told = seen.objects.iter().filter(|(object, selectable)| {
+            let key = (**object).as_ref().key();
+            !added.contains(&key) && knows(&key, selectable)
+        });
+        told.map(|(object, _)| gone((**object).as_ref(), version)).collect()
+    }
+}
+
+/// The identity of an object that has left the view of its caller.
+fn gone(object: &KubeObject, version: u64) -> Result<Arc<Resource>, DecodeError> {
+    let mut metadata = json!({"name": object.name(), "uid": object.uid(), "resourceVersion": version.to_string()});
+    if object.kind().is_namespaced() {
+        metadata["namespace"] = object.namespace().into();
+    }
+    let json = json!({"kind": object.kind().as_str(), "apiVersion": "v1", "metadata": metadata});
+    Ok(Arc::new(KubeObject::from_json(object.kind(), json.to_string().as_bytes())?))
 }
 
 impl SeenEntry {
@@ -173,6 +220,15 @@ impl SeenEntry {
 
     pub(crate) fn event(&self) -> EventType {
         self.entry.event
+    }
+
+    pub(crate) fn key(&self) -> &ObjectKey {
+        &self.entry.key
+    }
+
+    /// Whether the object was not in view before.
+    pub(crate) fn is_new(&self) -> bool {
+        self.entry.before.is_none()
     }
 
     pub(crate) fn namespace(&self) -> &str {

@@ -10,7 +10,8 @@
 //!   the object, a bookmark follows at once, if the client takes bookmarks.
 //! - *From the future*: a watch after a version that larder has yet to reach is open, and silent until then, as at the API server.
 //! - *As seen*: objects and selectors are those of the caller's view ([`access`](crate::access)).
-//!   When the caller no longer sees what it saw at the beginning, because the policy has changed, the watch ends with 410.
+//!   When the caller no longer sees what it saw at the beginning, because the policy has changed, what has left its view is DELETED, with its
+//!   name, UID and version alone, and the watch ends with 410.
 //! - *Alone*: a client that reads too slowly is cut off, and no other one notices.
 //!
 //! # Limits
@@ -26,8 +27,10 @@ use crate::error::ApiError;
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::stream;
+use larder_objects::ObjectKey;
 use larder_resource::journal::{Ended, EventType, Resource};
 use larder_resource::json_of_resource;
+use larder_resource::selector::Selectable;
 use larder_resource::{DecodeError, Kind};
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -86,7 +89,7 @@ pub(super) fn begin(
         wanted: options.wanted.clone(),
         representation,
         is_first: true,
-        follower,
+        follower: Some(follower),
         bookmarks: options.bookmarks,
         ends_at: now + lasts,
         bookmark_at: now + BOOKMARK_PERIOD,
@@ -121,7 +124,8 @@ struct Watch {
     representation: Representation,
     /// Whether no event was sent yet.
     is_first: bool,
-    follower: SeenFollower,
+    /// `None` once the watch has ended because of what its caller sees.
+    follower: Option<SeenFollower>,
     bookmarks: bool,
     ends_at: Instant,
     bookmark_at: Instant,
@@ -153,11 +157,11 @@ impl Watch {
             if let Some(chunk) = self.out.next() {
                 return Some(chunk);
             }
-            if self.has_ended {
-                return None;
-            }
+            let follower = self.follower.as_mut().filter(|_| !self.has_ended)?;
             if let Some(initial) = self.initial.take() {
-                if self.still_sees_the_same() {
+                let has_untold =
+                    |key: &ObjectKey| initial.objects.iter().any(|object| (**object).as_ref().key() == *key);
+                if self.still_sees_the_same(has_untold) {
                     self.begin(initial);
                 }
                 self.out.flush();
@@ -168,17 +172,21 @@ impl Watch {
                 biased;
                 () = self.app.ending.cancelled() => self.has_ended = true,
                 Ok(()) = self.policy.changed() => {
-                    self.still_sees_the_same();
+                    self.still_sees_the_same(|_| false);
                 }
-                entries = self.follower.next() => {
-                    if self.still_sees_the_same() {
+                entries = follower.next() => {
+                    let is_new = |key: &ObjectKey| match &entries {
+                        Ok(Ok(entries)) => entries.entries.iter().any(|entry| entry.is_new() && entry.key() == key),
+                        _ => false,
+                    };
+                    if self.still_sees_the_same(is_new) {
                         self.take(entries);
                     }
                 }
                 () = sleep_until(wakes_at) => {
                     if self.ends_at <= Instant::now() {
                         self.has_ended = true;
-                    } else if self.still_sees_the_same() {
+                    } else if self.still_sees_the_same(|_| false) {
                         self.tell_version();
                     }
                 }
@@ -187,10 +195,17 @@ impl Watch {
         }
     }
 
-    /// Ends the watch if its caller no longer sees what it saw at the beginning.
-    fn still_sees_the_same(&mut self) -> bool {
+    /// Ends the watch if its caller no longer sees what it saw at the beginning. `is_untold` says of which objects the caller has not been told
+    /// that it had yet to be.
+    fn still_sees_the_same(&mut self, is_untold: impl Fn(&ObjectKey) -> bool) -> bool {
         let Err(error) = self.reader.still_sees_the_same() else { return true };
         tracing::debug!(kind = self.kind.resource(), %error, "a watch ended");
+        let knows = |key: &ObjectKey, state: &Selectable| !is_untold(key) && self.wanted.has(key.namespace(), state);
+        let left = self.follower.take().map(|follower| follower.left(self.reader.now().as_ref(), knows));
+        // An object that cannot be written is gone from the next list, too.
+        for object in left.and_then(Result::ok).unwrap_or_default() {
+            self.event(EventType::Deleted, &object, None);
+        }
         self.out.error(&error);
         self.has_ended = true;
         false
@@ -259,7 +274,7 @@ impl Watch {
     /// Sends a bookmark, if the client takes them and has been given everything.
     fn tell_version(&mut self) {
         if self.bookmarks
-            && let Some(version) = self.follower.version()
+            && let Some(version) = self.follower.as_ref().and_then(SeenFollower::version)
         {
             self.bookmark(version, false);
         }

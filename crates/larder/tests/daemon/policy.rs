@@ -71,6 +71,12 @@ async fn a_rule_shows_a_user_of_the_host_what_it_names_until_the_file_changes() 
     file.write(&format!(
         "{PODS}- {{name: not-other, effect: deny, subjects: [{{user: 65534}}], objects: [{{kinds: [pods], names: [other]}}]}}\n"
     ));
+    // What has left the view goes, with nothing but its identity.
+    let gone = watch.event().await;
+    let version = gone["object"]["metadata"]["resourceVersion"].clone();
+    let metadata = json!({"namespace": "shop", "name": "other", "uid": "uid-other", "resourceVersion": version});
+    let object = json!({"kind": "Pod", "apiVersion": "v1", "metadata": metadata});
+    assert_eq!(gone, json!({"type": "DELETED", "object": object}));
     let end = watch.event().await;
     assert_eq!((&end["type"], &end["object"]["code"]), (&json!("ERROR"), &json!(410)), "{end}");
     // What was listed before the change is listed again, and then goes on.
