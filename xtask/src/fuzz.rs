@@ -31,16 +31,29 @@ enum Target {
     Connection,
     /// Label and field selectors.
     Selectors,
+    /// The cgroup lines of a process.
+    Cgroups,
+    /// Service-account tokens.
+    Tokens,
+    /// Policy files.
+    Policy,
+    /// The parameters of whois.
+    Whois,
 }
 
 impl Target {
-    const ALL: [Self; 3] = [Self::Request, Self::Connection, Self::Selectors];
+    const ALL: [Self; 7] =
+        [Self::Request, Self::Connection, Self::Selectors, Self::Cgroups, Self::Tokens, Self::Policy, Self::Whois];
 
     fn name(self) -> &'static str {
         match self {
             Self::Request => "request",
             Self::Connection => "connection",
             Self::Selectors => "selectors",
+            Self::Cgroups => "cgroups",
+            Self::Tokens => "tokens",
+            Self::Policy => "policy",
+            Self::Whois => "whois",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests, connections and selectors that are made of any bytes, and what must hold of each answer.
+//! Requests, connections, selectors, and proofs of who asks that are made of any bytes, and what must hold of each answer.
 //!
 //! `cargo xtask fuzz` gives these functions the bytes that libFuzzer finds. The tests give them the bytes in `fuzz/seeds` and random
 //! ones.
@@ -16,6 +16,7 @@
 //! without a `Status`.
 
 pub(crate) mod bench;
+mod identity;
 mod input;
 
 use crate::activity::Activity;
@@ -29,6 +30,7 @@ use axum::middleware::{self, Next};
 use axum::response::Response;
 use bench::{Bench, root};
 use http::header;
+pub use identity::{cgroups, policy, tokens, whois};
 use input::{Shape, Who};
 use larder_resource::Kind;
 use larder_resource::selector::{FieldSelector, LabelSelector};

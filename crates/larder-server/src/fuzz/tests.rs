@@ -11,6 +11,10 @@ fn what_each_seed_leads_to_is_answered() {
         ("request", request as fn(&[u8])),
         ("connection", connection as fn(&[u8])),
         ("selectors", selectors as fn(&[u8])),
+        ("cgroups", cgroups as fn(&[u8])),
+        ("tokens", tokens as fn(&[u8])),
+        ("policy", policy as fn(&[u8])),
+        ("whois", whois as fn(&[u8])),
     ] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(name);
         let mut count = 0;
@@ -22,6 +26,39 @@ fn what_each_seed_leads_to_is_answered() {
         }
         assert!(count > 0, "{} is empty", folder.display());
     }
+}
+
+/// A policy file, of rules that may contradict each other.
+fn rules() -> impl Strategy<Value = String> {
+    let effect = prop_oneof![Just("allow"), Just("allowMetadata"), Just("deny"), Just("denyData")];
+    let subject = prop_oneof![
+        Just("serviceAccount: shop/default"),
+        Just("namespace: shop"),
+        Just("user: 0"),
+        Just("user: 2000"),
+        Just("group: 0"),
+        Just("client: jane"),
+        Just("clientGroup: larder:admins"),
+    ];
+    let objects = prop_oneof![
+        Just("kinds: [pods, secrets, configmaps, nodes, namespaces]"),
+        Just("kinds: [secrets], namespaces: [shop]"),
+        Just("kinds: [secrets], names: [web]"),
+        Just("kinds: [pods], verbs: [list]"),
+        Just("kinds: [nodes, namespaces]"),
+    ];
+    let documents = prop_oneof![Just(""), Just("  documents: [status, metrics, whois]\n")];
+    let rule = (effect, subject, objects, documents).prop_map(|(effect, subject, objects, documents)| {
+        let documents = if effect.ends_with("ata") { "" } else { documents };
+        format!("  effect: {effect}\n  subjects: [{{{subject}}}]\n  objects: [{{{objects}}}]\n{documents}")
+    });
+    vec(rule, 0..6).prop_map(|rules| {
+        let rules = rules.iter().enumerate().map(|(index, rule)| format!("- name: r{index}\n{rule}"));
+        let rules: String = rules.collect();
+        let text = format!("version: 1\nrules:{}{rules}", if rules.is_empty() { " []\n" } else { "\n" });
+        assert!(larder_policy::Policy::parse(&text).is_ok(), "{text}");
+        text
+    })
 }
 
 #[test]
@@ -57,6 +94,26 @@ proptest! {
     #[test]
     fn a_request_of_any_bytes_is_answered(data in vec(any::<u8>(), 0..256)) {
         request(&data);
+    }
+
+    #[test]
+    fn cgroups_of_any_lines_are_read_or_refused(data in "([0-9]{1,2}:[a-z,=]{0,6}:(/[a-z0-9.]{0,3}|/kubepods|/pod[0-9a-f-]{4}|/[0-9a-f]{64}|/cri-containerd-[0-9a-f]{64}\\.scope){0,4}\n){0,3}") {
+        cgroups(data.as_bytes());
+    }
+
+    #[test]
+    fn no_token_of_any_bytes_is_taken(data in vec(any::<u8>(), 0..32)) {
+        tokens(&data);
+    }
+
+    #[test]
+    fn a_policy_of_any_rules_contradicts_itself_nowhere(data in rules()) {
+        policy(data.as_bytes());
+    }
+
+    #[test]
+    fn any_question_whose_a_process_is_is_answered(data in "((pid|containerID|cgroup|timeout)=[a-z0-9/%.-]{0,8}&?){0,3}\\PC{0,4}") {
+        whois(data.as_bytes());
     }
 
     #[test]
