@@ -32,6 +32,8 @@ pub enum Target {
     Any(Kind),
     /// A document of the server, by its path.
     Document(&'static str),
+    /// Whose a token is (`TokenReview`).
+    TokenReview,
 }
 
 impl fmt::Display for Target {
@@ -44,6 +46,7 @@ impl fmt::Display for Target {
             Self::Identity => f.write_str("own identity"),
             Self::Any(kind) => f.write_str(kind.singular()),
             Self::Document(path) => f.write_str(path),
+            Self::TokenReview => f.write_str("review of a token"),
         }
     }
 }

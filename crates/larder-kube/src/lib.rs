@@ -86,6 +86,7 @@ mod session;
 mod source_reflector;
 mod stats;
 mod tls;
+mod token_review;
 
 pub use client::{KubeClient, NodeCheck};
 pub use connector::{ByteStream, Connecting, Connector};
@@ -100,3 +101,4 @@ pub use pool::Answer as PassedAnswer;
 pub use proxy::{Proxy, ProxyEnvironment};
 pub use source_reflector::{NodeSource, PodSource, SourceReflector};
 pub use stats::KubeStats;
+pub use token_review::TokenUser;

@@ -93,7 +93,7 @@ pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{
     ApiServerReport, Check, ContainerCounts, Counts, Keeping, ListenReport, ObjectCounts, ObjectReport, PolicyReport,
-    Report, SourceReport, SourceState, TokenKeysReport,
+    Report, SourceReport, SourceState, TokenKeysReport, TokenReviewsReport,
 };
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};

@@ -98,6 +98,21 @@ pub struct ListenReport {
     pub tokens: Option<TokenKeysReport>,
 }
 
+/// What the API server has said of tokens (`TokenReview`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct TokenReviewsReport {
+    /// How many tokens it has vouched for that larder remembers.
+    pub remembered: u64,
+    /// The last failure to ask it, kept when all is well again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<Timestamp>,
+}
+
 /// The keys that verify service-account tokens of pods, and where they come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -112,6 +127,9 @@ pub struct TokenKeysReport {
     pub audiences: Vec<String>,
     /// How many keys there are. Until a token is shown, larder reads none.
     pub keys: u64,
+    /// The verdicts of the API server, which count while its keys are not known; none where it is not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reviews: Option<TokenReviewsReport>,
     /// Why larder cannot use further keys, one for each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unusable: Vec<String>,

@@ -1,11 +1,12 @@
 //! The keys with which service-account tokens are verified, and where they come from.
 //!
 //! The keys and the issuer are those of the API server (`/openid/v1/jwks`, `/.well-known/openid-configuration`), or of the settings.
-//! They are read when a token is first shown.
+//! They are read when a token is first shown. While those of the API server are not known, its [verdicts](reviews) on tokens take their place.
 //!
 //! # Guarantees
 //!
 //! - *Kept*: what was read last stays while the API server, or the file, cannot be read.
+//! - *For tokens of this node*: the API server is asked about a token only if its claims name a pod of this node.
 //! - *Bounded*: keys are read once in [`PAUSE`] at most, however many tokens name an unknown key.
 //! - *No token is kept*, nor is it in an error or a log line.
 //!
@@ -21,6 +22,8 @@
 //!
 //! One, over what was read last. It is not held during a read.
 
+mod reviews;
+
 use crate::config::ConfigError;
 use crate::report::TokenKeysReport;
 use jiff::Timestamp as WallTime;
@@ -28,6 +31,7 @@ use larder_clock::{Clock, Timestamp};
 use larder_kube::KubeClient;
 use larder_token::{Bound, Expected, Keys, TokenError};
 use parking_lot::Mutex;
+use reviews::TokenReviews;
 use serde::Deserialize;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -130,6 +134,8 @@ pub(crate) struct TokenKeys {
     node: Arc<str>,
     /// `None` without any.
     source: Option<KeySource>,
+    /// `None` without an API server, and where a file has the keys.
+    reviews: Option<TokenReviews>,
     state: Mutex<State>,
     /// A token wants the keys read.
     wanted: Notify,
@@ -165,18 +171,48 @@ impl TokenKeys {
             Some(path) => Some(KeySource::File(path.clone())),
             None => client.map(KeySource::ApiServer),
         };
+        let reviews = match &source {
+            Some(KeySource::ApiServer(client)) => Some(TokenReviews::new(client.clone(), options.audiences.clone())),
+            Some(KeySource::File(_)) | None => None,
+        };
         let (state, wanted, reads) = (Mutex::default(), Notify::new(), watch::Sender::new(0));
-        Self { options, node, source, state, wanted, reads }
+        Self { options, node, source, reviews, state, wanted, reads }
     }
 
-    /// Verifies a token. `wall_now` is asked after each wait.
+    /// Verifies a token. `wall_now` is asked after each wait. `may_be_here` says whether the claimed pod may be a pod of this node.
     pub(crate) async fn verify(
         &self,
         token: &str,
         clock: &impl Clock,
         wall_now: impl Fn() -> WallTime,
+        may_be_here: impl Fn(&Bound) -> bool,
     ) -> Result<Bound, TokenCheckError> {
-        let known = self.known(clock).await?;
+        if let Some(reviews) = &self.reviews
+            && self.state.lock().known.is_none()
+            && let Ok(bound) = larder_token::claims_for_review(token, &self.node, wall_now())
+            && reviews.remembers(token, &bound, clock.now())
+        {
+            // For later tokens.
+            drop(self.want(clock.now()));
+            return Ok(bound);
+        }
+        let known = match (self.known(clock).await, &self.reviews) {
+            (Ok(known), _) => known,
+            (Err(TokenCheckError::NoKeys { why }), Some(reviews)) => {
+                let bound = larder_token::claims_for_review(token, &self.node, wall_now())?;
+                if !may_be_here(&bound) {
+                    return Err(TokenError::UnknownKey { known: 0 }.into());
+                }
+                return match reviews.verify(token, &bound, clock).await {
+                    Ok(()) => Ok(bound),
+                    Err(TokenCheckError::NoKeys { why: also }) => {
+                        Err(TokenCheckError::NoKeys { why: format!("{why}; {also}") })
+                    }
+                    Err(refused) => Err(refused),
+                };
+            }
+            (Err(error), _) => return Err(error),
+        };
         let refused = match larder_token::verify(token, &known.keys, &known.expected, wall_now()) {
             Ok(bound) => return Ok(bound),
             Err(refused) => refused,
@@ -238,7 +274,16 @@ impl TokenKeys {
     }
 
     /// Reads the keys whenever they are wanted, until the token is cancelled.
-    pub(crate) async fn run(self: Arc<Self>, clock: impl Clock, token: CancellationToken) {
+    pub(crate) async fn run(self: Arc<Self>, clock: impl Clock + Clone, token: CancellationToken) {
+        let reviews = async {
+            if let Some(reviews) = &self.reviews {
+                reviews.run(clock.clone(), token.clone()).await;
+            }
+        };
+        tokio::join!(self.read_when_wanted(&clock, &token), reviews);
+    }
+
+    async fn read_when_wanted(&self, clock: &impl Clock, token: &CancellationToken) {
         while token.run_until_cancelled(self.wanted.notified()).await.is_some() {
             let Some(read) = token.run_until_cancelled(self.read()).await else { return };
             let now = clock.now();
@@ -298,12 +343,18 @@ impl TokenKeys {
         }
     }
 
-    /// Why the last read failed, if no later one succeeded.
+    /// Why no token can be verified, or only by keys that may be old: the last read failed, and no verdict of the API server takes the place of
+    /// the keys.
     pub(crate) fn failure(&self) -> Option<String> {
-        let state = self.state.lock();
-        let (why, at) = state.failure.as_ref()?;
-        let is_over = state.known.as_ref().is_some_and(|known| known.at >= *at);
-        (!is_over).then(|| why.clone())
+        let (why, is_over) = {
+            let state = self.state.lock();
+            let (why, at) = state.failure.as_ref()?;
+            let of_keys = state.known.as_ref().is_some_and(|known| known.at >= *at);
+            let of_reviews = state.known.is_none() && self.reviews.as_ref().is_some_and(TokenReviews::works);
+            (why.clone(), of_keys || of_reviews)
+        };
+        let also = self.reviews.as_ref().and_then(TokenReviews::failure);
+        (!is_over).then(|| also.map_or_else(|| why.clone(), |also| format!("{why}; {also}")))
     }
 
     /// What is known; `None` where no tokens are taken.
@@ -316,6 +367,7 @@ impl TokenKeys {
         let mut report =
             TokenKeysReport { from: self.from(), issuer: self.options.issuer.clone(), ..Default::default() };
         report.audiences.clone_from(&self.options.audiences);
+        report.reviews = self.reviews.as_ref().map(|reviews| reviews.report(&wall));
         let state = self.state.lock();
         if let Some(known) = &state.known {
             report.keys = u64::try_from(known.keys.len()).unwrap_or(u64::MAX);
@@ -390,7 +442,7 @@ mod tests {
         let [old, new] = [(); 2].map(|()| TokenSigner::p256().unwrap());
         let shown =
             |signer: &TokenSigner| signer.token(&pod_claims(ISSUER, "node-1", "web", ["shop-1", "u-1"], "shop", now));
-        let check = async |signer: &TokenSigner| keys.verify(&shown(signer), &clock, || now).await.map(drop);
+        let check = async |signer: &TokenSigner| keys.verify(&shown(signer), &clock, || now, |_| true).await.map(drop);
         let unknown = |known| Err(TokenCheckError::Refused(TokenError::UnknownKey { known }));
 
         let Err(TokenCheckError::NoKeys { why }) = check(&old).await else { panic!("there is no file") };
@@ -404,7 +456,11 @@ mod tests {
         assert_eq!(check(&new).await, unknown(1), "it was read a moment ago");
         clock.advance(PAUSE);
         let elsewhere = new.token(&pod_claims(ISSUER, "node-2", "web", ["shop-1", "u-1"], "shop", now));
-        assert_eq!(keys.verify(&elsewhere, &clock, || now).await.map(drop), unknown(1), "it is worth no read");
+        assert_eq!(
+            keys.verify(&elsewhere, &clock, || now, |_| true).await.map(drop),
+            unknown(1),
+            "it is worth no read"
+        );
         assert_eq!(check(&new).await, Ok(()));
         // What was read outlasts the file.
         fs::write(&file, "garbage").unwrap();

@@ -11,8 +11,8 @@
 //!
 //! # Limits
 //!
-//! Read-only over HTTP but for `SelfSubjectAccessReview` and [`ECHO`]; JSON only; no tables, no partial metadata, no admission, no
-//! compression. A list from the watch cache takes no notice of `limit`, as an API server's.
+//! Read-only over HTTP but for `SelfSubjectAccessReview`, `TokenReview` and [`ECHO`]; JSON only; no tables, no partial metadata, no
+//! admission, no compression. A list from the watch cache takes no notice of `limit`, as an API server's.
 //!
 //! # Cancel safety
 //!
@@ -165,6 +165,7 @@ pub(crate) struct Shared {
     authorizer_lag: Duration,
     /// The issuer and the JWKS of service-account tokens.
     token_keys: Mutex<Option<(String, String)>>,
+    reviewed_tokens: Mutex<Option<std::collections::HashMap<String, serde_json::Value>>>,
     token_rng: Mutex<StdRng>,
 }
 
@@ -202,6 +203,7 @@ impl ApiServer {
             default_watch_timeout: options.default_watch_timeout,
             authorizer_lag: options.authorizer_lag,
             token_keys: Mutex::default(),
+            reviewed_tokens: Mutex::default(),
             // Tokens are not drawn from a seed: another user of the machine must not be able to guess them.
             token_rng: Mutex::new(StdRng::from_rng(&mut rand::rng())),
         };
@@ -358,6 +360,12 @@ impl ApiServer {
     /// only service accounts.
     pub fn set_token_keys(&self, issuer: &str, jwks: &str) {
         *self.shared.token_keys.lock() = Some((issuer.to_owned(), jwks.to_owned()));
+    }
+
+    /// Lets everybody create a `TokenReview`, by which these tokens are those of these users (a `UserInfo`), and no others are anybody's. Before,
+    /// nobody may.
+    pub fn set_reviewed_tokens(&self, users: impl IntoIterator<Item = (String, serde_json::Value)>) {
+        *self.shared.reviewed_tokens.lock() = Some(users.into_iter().collect());
     }
 
     /// Ends all open watches in good order, as at their timeout.

@@ -30,6 +30,12 @@ impl Expected {
         let issuer = issuer.into();
         Self { audiences: vec![issuer.clone()], issuer, node: node.into() }
     }
+
+    /// The issuer and the audiences that the claims themselves name.
+    pub(crate) fn as_claimed(claims: &Map<String, Value>, node: &str) -> Result<Self, TokenError> {
+        let audiences = audiences(claims)?.into_iter().map(str::to_owned).collect();
+        Ok(Self { issuer: text(claims, "iss", "iss")?.to_owned(), audiences, node: node.to_owned() })
+    }
 }
 
 /// The name and the UID of an object. Neither is empty.

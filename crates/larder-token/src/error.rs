@@ -40,6 +40,9 @@ pub enum TokenError {
         /// The issuer of the cluster.
         expected: String,
     },
+    /// The API server does not take the token. It does not say why.
+    #[error("the API server does not take the token")]
+    NotAuthenticated,
     /// The token is for another audience, such as a vault.
     #[error("the token is for another audience than the API server's ({})", expected.join(", "))]
     Audience {
@@ -142,6 +145,7 @@ impl TokenError {
             Self::UnknownKey { .. } => ("unknown-key", "no key that larder knows has signed it"),
             Self::Algorithm { .. } => ("algorithm", "it names another algorithm than that of its key"),
             Self::Signature => ("signature", "its signature is wrong"),
+            Self::NotAuthenticated => ("not-authenticated", "the API server does not take it"),
             Self::Issuer { .. } => ("issuer", "another issuer than this cluster's has issued it"),
             Self::Audience { .. } => ("audience", "it is for another audience than the API server's"),
             Self::Expired { .. } => ("expired", "it has expired"),

@@ -55,6 +55,29 @@ pub fn claims_without_signature(token: &str, expected: &Expected, now: Timestamp
     Bound::of(&Parts::of(token)?.claims()?, expected, now)
 }
 
+/// What a token claims, without a look at its signature, issuer and audience: for a token that the API server is asked about
+/// (`TokenReview`). Its times and its node are checked. It proves nothing until the API server has vouched for the token.
+///
+/// # Errors
+///
+/// [`TokenError`] says why the token is of no pod of this node, whatever the API server says.
+///
+/// ```
+/// use larder_testkit::tokens::{TokenSigner, pod_claims};
+/// use larder_token::claims_for_review;
+///
+/// let now = jiff::Timestamp::now();
+/// let token = TokenSigner::p256()?.token(&pod_claims("issuer", "node-1", "web", ["shop-1", "uid-1"], "shop", now));
+/// assert_eq!(claims_for_review(&token, "node-1", now)?.pod.uid, "uid-1");
+/// assert_eq!(claims_for_review(&token, "node-2", now).unwrap_err().reason(), "other-node");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn claims_for_review(token: &str, node: &str, now: Timestamp) -> Result<Bound, TokenError> {
+    let claims = Parts::of(token)?.claims()?;
+    let expected = Expected::as_claimed(&claims, node)?;
+    Bound::of(&claims, &expected, now)
+}
+
 struct Parts<'a> {
     header: Map<String, Value>,
     /// What is signed: header and claims in base64, with the dot.

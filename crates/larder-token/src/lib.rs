@@ -33,11 +33,13 @@
 
 mod claims;
 mod error;
+mod hash;
 mod json;
 mod jws;
 mod keys;
 
 pub use claims::{Bound, Expected, LEEWAY, PodNow, Reference};
 pub use error::{KeysError, TokenError};
-pub use jws::{LONGEST, claims_without_signature, verify};
+pub use hash::TokenHash;
+pub use jws::{LONGEST, claims_for_review, claims_without_signature, verify};
 pub use keys::Keys;

@@ -118,10 +118,18 @@ fn keys_of_tokens(tokens: &TokenKeysReport) -> String {
         }
         None => format!("no keys yet from {from}"),
     };
-    match &tokens.last_error {
+    let mut text = match &tokens.last_error {
         Some(error) => format!("{read} (last error: {})", printable(error)),
         None => read,
+    };
+    if let Some(reviews) = tokens.reviews.as_ref().filter(|_| tokens.keys == 0) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "; {} by TokenReview", output::plural(reviews.remembered, "token", "tokens"));
+        if let Some(error) = &reviews.last_error {
+            let _ = write!(text, " (last error: {})", printable(error));
+        }
     }
+    text
 }
 
 fn sources(report: &Report, wide: bool) -> String {

@@ -17,7 +17,8 @@ impl<M: MachineClocks> Node<M> {
     /// Verifies a service-account token of a pod, without the API server once its keys are known. Whether its pod is a pod of this node,
     /// and still the same, is [`Bound::check_pod`]'s question.
     ///
-    /// The keys are read when the first token is shown, and again when a token names an unknown key, every five seconds at most.
+    /// The keys are read when the first token is shown, and again when a token names an unknown key, every five seconds at most. While
+    /// larder may not read them from the API server, it asks that server about the token (`TokenReview`), and remembers the verdict.
     ///
     /// # Errors
     ///
@@ -25,7 +26,7 @@ impl<M: MachineClocks> Node<M> {
     ///
     /// # Cancel safety
     ///
-    /// A dropped wait leaves nothing behind. It takes five seconds at most.
+    /// A dropped wait leaves nothing behind. It takes ten seconds at most.
     ///
     /// ```
     /// # use larder_node::{Cluster, Config, Node, RuntimeEndpoint, TokenCheckError};
@@ -41,7 +42,12 @@ impl<M: MachineClocks> Node<M> {
     /// # });
     /// ```
     pub async fn verify_token(&self, token: &str) -> Result<Bound, TokenCheckError> {
-        self.tokens.verify(token, &self.clock, || self.wall_time(self.now()).unwrap_or_default()).await
+        let wall_now = || self.wall_time(self.now()).unwrap_or_default();
+        let may_be_here = |bound: &Bound| match self.get_pod(&bound.namespace, &bound.pod.name) {
+            Ok(pod) => pod.object.uid() == bound.pod.uid,
+            Err(error) => !error.is_not_found(),
+        };
+        self.tokens.verify(token, &self.clock, wall_now, may_be_here).await
     }
 
     /// The keys that verify tokens, and where they come from; `None` where larder takes no tokens.

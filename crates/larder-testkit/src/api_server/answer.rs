@@ -80,10 +80,13 @@ impl Shared {
             Request::Get { kind, key, version } => self.get(kind, &key, version)?,
             Request::List { kind, list } => self.list(kind, &list)?,
             Request::Watch { kind, watch } => return self.watch(kind, watch, distortion),
-            Request::Review => {
+            Request::Review | Request::TokenReview => {
                 let read = Limited::new(body, MAX_REQUEST).collect().await;
                 let read = read.map_err(|error| Failure::bad_request(format!("cannot read the body: {error}")))?;
-                let review = authorizer.review(&user, &read.to_bytes())?;
+                let review = match request {
+                    Request::TokenReview => self.review_token(&read.to_bytes())?,
+                    _ => authorizer.review(&user, &read.to_bytes())?,
+                };
                 return Ok(self.whole(StatusCode::CREATED, JSON, review.to_string().into_bytes(), distortion));
             }
             Request::Discovery(Discovery::Issuer) => self.token_keys()?.0.into_bytes(),
@@ -106,6 +109,25 @@ impl Shared {
             Failure::new(403, "Forbidden", "forbidden: the keys of tokens are for service accounts alone".to_owned())
         })?;
         Ok((json!({"issuer": issuer, "jwks_uri": "https://192.0.2.1:6443/openid/v1/jwks"}).to_string(), jwks))
+    }
+
+    /// Answers a `TokenReview`.
+    fn review_token(&self, body: &[u8]) -> Result<serde_json::Value, Failure> {
+        let mut review: serde_json::Value = serde_json::from_slice(body)
+            .map_err(|error| Failure::bad_request(format!("the body is not a TokenReview: {error}")))?;
+        let users = self.reviewed_tokens.lock();
+        let users = users.as_ref().ok_or_else(|| {
+            Failure::new(403, "Forbidden", "tokenreviews.authentication.k8s.io is forbidden".to_owned())
+        })?;
+        let user = review["spec"]["token"].as_str().and_then(|token| users.get(token)).cloned();
+        review["status"] = match user {
+            Some(user) => {
+                let audiences = review["spec"]["audiences"].clone();
+                json!({"authenticated": true, "user": user, "audiences": audiences})
+            }
+            None => json!({"user": {}, "error": "[invalid bearer token]"}),
+        };
+        Ok(review)
     }
 
     fn check_version(&self, version: Version) -> Result<(), Failure> {

@@ -42,6 +42,7 @@ pub(crate) enum Request {
     List { kind: Kind, list: List },
     Watch { kind: Kind, watch: Watch },
     Review,
+    TokenReview,
     Discovery(Discovery),
 }
 
@@ -153,6 +154,9 @@ pub(crate) fn parse(method: &Method, uri: &Uri) -> (Target, Result<Request, Fail
     let other = Target { verb: Verb::Other, kind: None, namespace: String::new(), name: String::new() };
     if method == Method::POST && path == ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] {
         return (Target { verb: Verb::Review, ..other }, Ok(Request::Review));
+    }
+    if method == Method::POST && path == ["apis", "authentication.k8s.io", "v1", "tokenreviews"] {
+        return (Target { verb: Verb::Review, name: "tokenreviews".to_owned(), ..other }, Ok(Request::TokenReview));
     }
     let (namespace, plural, name) = match path[..] {
         ["livez" | "readyz" | "healthz", ..] => return (other, Ok(Request::Discovery(Discovery::Health))),

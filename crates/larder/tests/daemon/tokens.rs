@@ -430,6 +430,46 @@ async fn keys_that_cannot_be_read_are_told_with_what_to_do() {
     assert!(status.contains("healthy") && status.contains("last error: "), "{status}");
 }
 
+/// A kubelet's credentials may not read the keys, and may ask whose a token is.
+#[tokio::test]
+async fn where_the_keys_may_not_be_read_the_api_server_is_asked_once_and_remembered() {
+    let place = Place::start_with(TokenSigner::rsa().unwrap(), None, &[]).await;
+    let token = place.token();
+    let user = json!({
+        "username": "system:serviceaccount:shop:shop",
+        "extra": {"authentication.kubernetes.io/pod-uid": ["uid-web"]},
+    });
+    place.api.set_reviewed_tokens([(token.clone(), user)]);
+    for _ in 0..3 {
+        assert_eq!(place.get(&token, DB).await.code, 200);
+    }
+    refused(&place.get(&token, TLS).await, 403, r#"pod \"shop/web\" may not "#);
+    // Of another cluster, with the same claims.
+    let forged = TokenSigner::p256().unwrap().token(&claims("web", "uid-web"));
+    for _ in 0..3 {
+        refused(&place.get(&forged, DB).await, 401, "the API server does not take it");
+    }
+    let reviews = || place.api.requests().iter().filter(|request| request.name == "tokenreviews").count();
+    assert_eq!(reviews(), 2);
+    // Whose pod is not here is not asked about, nor is one of an earlier pod.
+    for elsewhere in [claims("gone", "uid-gone"), claims("web", "uid-earlier")] {
+        refused(&place.get(&place.signer.token(&elsewhere), DB).await, 401, "no key that larder knows has signed it");
+    }
+    assert_eq!(reviews(), 2);
+    let status = place.daemon.larder("status").await.ok();
+    assert!(status.contains("healthy") && status.contains("; 1 token by TokenReview\n"), "{status}");
+
+    place.api.outage().await;
+    assert_eq!(place.get(&token, DB).await.code, 200);
+    let unknown = place.signer.token(&claims("other", "uid-other"));
+    refused(&place.get(&unknown, TLS).await, 503, "larder does not know the keys yet");
+    place.api.restore().await.unwrap();
+    // Its end is that of its pod, as with keys.
+    place.api.store().delete(Kind::Pod, "shop", "web").unwrap();
+    until("it has ended", async || (place.get(&token, DB).await.code == 403).then_some(())).await;
+    assert!(!place.daemon.log().contains(&token[..20]), "{}", place.daemon.log());
+}
+
 #[tokio::test]
 async fn keys_of_a_file_need_no_api_server() {
     let (signer, folder) = (TokenSigner::p256().unwrap(), tempfile::tempdir().unwrap());
