@@ -1,6 +1,7 @@
-//! `larder kubeconfig`: a kubeconfig for the daemon's TLS listener, with a client certificate of larder's own authority.
+//! `larder kubeconfig`: a kubeconfig for the daemon's TLS listener, with a client certificate of larder's own authority, or for pods with
+//! their token.
 //!
-//! It reads the authority's key from the folder of the daemon, and so has to run as root or as the daemon's user. The daemon only says
+//! It reads the authority from the folder of the daemon, and so has to run as root or as the daemon's user. The daemon only says
 //! where the folder is.
 
 use crate::client::{Connection, Error, Query};
@@ -15,6 +16,7 @@ use larder_node::{ListenReport, Report};
 use larder_server::{DaemonError, TlsOptions};
 use larder_tls::{Authority, Issued};
 use serde_json::{Value, json};
+use std::borrow::Borrow;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +25,8 @@ use zeroize::Zeroizing;
 
 /// The first line of a written kubeconfig: the command replaces only files with this line.
 const HEAD: &str = "# larder kubeconfig wrote this file, and replaces it when asked again.\n";
+/// Where the kubelet puts the token of a pod.
+const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest life of a client certificate: as long as that of the authority.
 const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
@@ -33,18 +37,26 @@ const LARGEST_FILE: u64 = 1 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Run it on the node, as root or as larder's user: it reads the key of larder's own authority. Whoever has the kubeconfig can read
-everything from this larder until the certificate in it expires.
+everything from this larder until the certificate in it expires. One of --for-pods holds no secret: it names the file with the pod's token.
 
 Examples:
   larder kubeconfig --output larder.kubeconfig
   kubectl --kubeconfig larder.kubeconfig get pods -A
   # For a client on another machine
-  larder kubeconfig --server https://10.0.0.7:6440 --name dashboard --validity 720h")]
+  larder kubeconfig --server https://10.0.0.7:6440 --name dashboard --validity 720h
+  # For pods of this node
+  larder kubeconfig --for-pods > pods.kubeconfig && kubectl create configmap larder -n shop --from-file kubeconfig=pods.kubeconfig")]
 pub(crate) struct Args {
     /// Write the kubeconfig to this file, with mode 0600, in place only of one that larder kubeconfig wrote; without a file,
     /// print it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write it for pods of this node, which show their service-account token
+    #[arg(long, conflicts_with_all = ["name", "validity", "admin_group"])]
+    for_pods: bool,
+    /// With --for-pods: where a pod has its token
+    #[arg(long, value_name = "FILE", default_value = POD_TOKEN, requires = "for_pods")]
+    token_file: String,
     /// The address of the server in the kubeconfig [default: as the running daemon says]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
@@ -78,34 +90,51 @@ pub(crate) async fn main(args: Args) -> anyhow::Result<ExitCode> {
     let report = report(&args).await?;
     let listen = report.as_ref().and_then(|report| report.listen.as_ref());
     let server = server(args.server.as_deref(), listen)?;
+    let cluster = report.as_ref().map_or_else(|| "larder".to_owned(), |report| format!("larder-{}", report.node));
+    if args.for_pods {
+        let trusted = trusted(&args, listen, || authority(args.tls_directory.as_deref(), listen))?;
+        let text = render(&cluster, &server, &trusted, "pod", &User::TokenFile(&args.token_file))?;
+        return written(&args, &text, "for pods of this node");
+    }
     let authority = authority(args.tls_directory.as_deref(), listen)?;
-    let trusted = match (&args.certificate_authority, listen.and_then(|listen| listen.cert_file.as_ref())) {
-        (Some(path), _) => authorities_of(path)?,
-        (None, None) => authority.certificate_pem().to_owned(),
+    let trusted = trusted(&args, listen, || Ok(&authority))?;
+    let group = args.admin_group.as_deref().or(listen.map(|listen| listen.admin_group.as_str()));
+    let default = TlsOptions::default().admin_group;
+    let group = group.unwrap_or(&default);
+    let issued = authority.issue_client(&args.name, group, args.validity, Timestamp::now())?;
+    let user = User::Certificate(&issued);
+    let text = Zeroizing::new(render(&cluster, &server, &trusted, &args.name, &user)?);
+    written(&args, &text, &format!("{} of {group}, until {:.0}", args.name, issued.not_after))
+}
+
+/// Prints the kubeconfig, or writes it to its file and says so.
+fn written(args: &Args, text: &[u8], what: &str) -> anyhow::Result<ExitCode> {
+    match &args.output {
+        None => output::print(text)?,
+        Some(path) => {
+            let text = Zeroizing::new([HEAD.as_bytes(), text].concat());
+            private::write(path, HEAD.as_bytes(), &text).context("cannot write the kubeconfig (--output)")?;
+            output::print(format!("wrote {}: {what}\n", path.display()).as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The authorities that clients trust.
+fn trusted<A: Borrow<Authority>>(
+    args: &Args,
+    listen: Option<&ListenReport>,
+    own: impl FnOnce() -> anyhow::Result<A>,
+) -> anyhow::Result<String> {
+    match (&args.certificate_authority, listen.and_then(|listen| listen.cert_file.as_ref())) {
+        (Some(path), _) => authorities_of(path),
+        (None, None) => Ok(own()?.borrow().certificate_pem().to_owned()),
         (None, Some(file)) => bail!(
             "the daemon serves the certificate of {}, which larder did not issue: name its authority with \
              --certificate-authority",
             file.display()
         ),
-    };
-    let group = args.admin_group.as_deref().or(listen.map(|listen| listen.admin_group.as_str()));
-    let default = TlsOptions::default().admin_group;
-    let group = group.unwrap_or(&default);
-    let issued = authority.issue_client(&args.name, group, args.validity, Timestamp::now())?;
-    let cluster = report.as_ref().map_or_else(|| "larder".to_owned(), |report| format!("larder-{}", report.node));
-    let user = User::Certificate(&issued);
-    let text = Zeroizing::new(render(&cluster, &server, &trusted, &args.name, &user)?);
-    match &args.output {
-        None => output::print(&text)?,
-        Some(path) => {
-            let text = Zeroizing::new([HEAD.as_bytes(), &text].concat());
-            private::write(path, HEAD.as_bytes(), &text).context("cannot write the kubeconfig (--output)")?;
-            let until = issued.not_after;
-            let line = format!("wrote {}: {} of {group}, until {until:.0}\n", path.display(), args.name);
-            output::print(line.as_bytes())?;
-        }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// What the running daemon says; `None` if none runs and the flags say enough.
@@ -161,6 +190,8 @@ fn authorities_of(path: &Path) -> anyhow::Result<String> {
 pub(crate) enum User<'a> {
     Certificate(&'a Issued),
     Token(&'a str),
+    /// A file with a token, which the client reads again and again.
+    TokenFile(&'a str),
 }
 
 /// A kubeconfig with one context.
@@ -177,6 +208,7 @@ pub(crate) fn render(
             "client-key-data": STANDARD.encode(issued.key.as_bytes()),
         }),
         User::Token(token) => json!({"token": token}),
+        User::TokenFile(file) => json!({"tokenFile": file}),
     };
     let config = json!({
         "apiVersion": "v1",

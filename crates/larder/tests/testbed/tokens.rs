@@ -77,13 +77,6 @@ async fn pods_see_their_own_by_the_tokens_of_the_api_server_and_nothing_of_other
     let secrets = format!("{url}/api/v1/namespaces/{NAMESPACE}/secrets");
     let (_, secret, _, running, own) = &pods[0];
     let id = &running.containers["main"];
-    // A node may not read the keys, until the binding of the docs lets it.
-    let (code, refusal) = ask(&testbed, id, &format!("{secrets}/{secret}"), own).await;
-    assert_eq!(code, 503, "{refusal}");
-    let degraded = daemon.get("/larder/v1/status").await.body["degraded"].to_string();
-    assert!(degraded.contains("system:service-account-issuer-discovery"), "{degraded}");
-    let binding = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/token-keys.yaml");
-    kubectl(&testbed, &["apply", "-f", binding]).await;
     let vault = token(&testbed, "one", &running.uid, &["--audience", "vault"]).await;
     let unbound = kubectl(&testbed, &["create", "token", ACCOUNT, "-n", NAMESPACE]).await;
     let check = async |when: &str| {
@@ -112,6 +105,27 @@ async fn pods_see_their_own_by_the_tokens_of_the_api_server_and_nothing_of_other
             }
         }
     };
+    // A node may not read the keys, and may ask whose a token is.
+    check("by review").await;
+    let status = daemon.get("/larder/v1/status").await.body;
+    let tokens = &status["listen"]["tokens"];
+    assert_eq!((&tokens["keys"], &tokens["reviews"]["remembered"]), (&json!(0), &json!(2)), "{status}");
+    assert_eq!(status["degraded"], json!([]), "{status}");
+    testbed.api_server().pause().expect("frozen");
+    for (_, secret, _, running, own) in &pods {
+        let (code, answer) = ask(&testbed, &running.containers["main"], &format!("{secrets}/{secret}"), own).await;
+        assert_eq!(code, 200, "by review, with a frozen API server: {answer}");
+    }
+    testbed.api_server().resume().expect("thawed");
+    // The binding of the docs lets it read the keys.
+    let binding = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/token-keys.yaml");
+    kubectl(&testbed, &["apply", "-f", binding]).await;
+    let keys = until("the keys are read", LIMIT, async || {
+        ask(&testbed, id, &format!("{secrets}/{secret}"), own).await;
+        let status = daemon.get("/larder/v1/status").await.body;
+        if status["listen"]["tokens"]["keys"] == json!(1) { Ok(()) } else { Err(status.to_string()) }
+    });
+    keys.await.expect("keys");
     check("with the API server").await;
     testbed.api_server().pause().expect("frozen");
     let stale = until("it is stale", LIMIT, async || {
@@ -122,4 +136,63 @@ async fn pods_see_their_own_by_the_tokens_of_the_api_server_and_nothing_of_other
     check("with a frozen API server").await;
     testbed.api_server().kill().expect("killed");
     check("without the API server").await;
+}
+
+/// The docs' pod, by a real kubelet. Its image is one that is there, with kubectl from the host; and it mounts its token itself, which
+/// the API server's admission does elsewhere.
+#[tokio::test]
+async fn the_pod_of_the_docs_follows_its_own_secret_with_kubectl_and_its_token() {
+    let testbed = Testbed::start(Options { kubelet: true, ..Options::default() }).await.expect("testbed");
+    let cluster = Cluster::new(&testbed).await;
+    let account: ServiceAccount =
+        serde_json::from_value(json!({"metadata": {"name": "default"}})).expect("a service account");
+    cluster.api().create(&PostParams::default(), &account).await.expect("created");
+    let kubeconfig = testbed.node_kubeconfig().display().to_string();
+    let listen = ["--listen", "127.0.0.1:0", "--tls-directory", "tls"];
+    let arguments = [&["--kubeconfig", &kubeconfig, "--node-name", testbed.node_name()], &listen[..]].concat();
+    let daemon = Daemon::spawn(&testbed, &arguments);
+    daemon.wait_until_ready().await;
+    let for_pods = daemon.larder(&["kubeconfig", "--for-pods"]).await.ok();
+    let written = testbed.folder().join("pods.kubeconfig");
+    fs::write(&written, for_pods).expect("written");
+    let from_file = format!("--from-file=kubeconfig={}", written.display());
+    kubectl(&testbed, &["create", "configmap", "larder", "-n", NAMESPACE, &from_file]).await;
+
+    let example = include_str!("../../../../docs/examples/pod-with-token.yaml");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(example).expect("objects");
+    let [secret, pod] = &objects[..] else { panic!("{objects:?}") };
+    let secret: Secret = serde_json::from_value(secret.clone()).expect("a Secret");
+    cluster.api().create(&PostParams::default(), &secret).await.expect("created");
+    let mut spec = pod["spec"].clone();
+    let main = &mut spec["containers"][0];
+    main["image"] = larder_testbed::image::BUSYBOX.into();
+    main["imagePullPolicy"] = "Never".into();
+    main["command"][0] = "/kubectl".into();
+    // It listens on loopback here, as its kubeconfig says.
+    let words = main["command"].as_array_mut().expect("words");
+    words.retain(|word| word != "--server=https://$(NODE_IP):6440");
+    let mounts = main["volumeMounts"].as_array_mut().expect("mounts");
+    mounts.push(json!({"name": "kubectl", "mountPath": "/kubectl", "readOnly": true}));
+    mounts.push(json!({"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}));
+    let volumes = spec["volumes"].as_array_mut().expect("volumes");
+    volumes.push(json!({"name": "kubectl", "hostPath": {"path": testbed.kubectl_program(), "type": "File"}}));
+    volumes.push(json!({"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}));
+    let pod = cluster.create_pod("web", spec).await;
+
+    let uid = pod.metadata.uid.expect("a UID");
+    let log = testbed.folder().join("pod-logs").join(format!("{NAMESPACE}_web_{uid}")).join("app");
+    let printed = async |what: &str| {
+        let printed = until("it is printed", LIMIT, async || {
+            let logs: Vec<_> = fs::read_dir(&log).map_err(|error| error.to_string())?.flatten().collect();
+            let texts: Vec<_> = logs.iter().filter_map(|log| fs::read_to_string(log.path()).ok()).collect();
+            if texts.iter().any(|text| text.contains(what)) { Ok(texts.concat()) } else { Err(texts.concat()) }
+        });
+        printed.await.unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    // "let-me-in", and "changed".
+    let text = printed(r#""password": "bGV0LW1lLWlu""#).await;
+    assert!(!text.contains("root-password"), "{text}");
+    kubectl(&testbed, &["patch", "secret", "db", "-n", NAMESPACE, "-p", r#"{"stringData":{"password":"changed"}}"#])
+        .await;
+    printed(r#""password": "Y2hhbmdlZA==""#).await;
 }
