@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// What the API server writes down: every request for what larder reads, once it has ended (a watch also as it starts).
+/// What the API server writes down: every request for what larder reads or passes on in a test, once it has ended (a watch also as it starts).
 pub(crate) const POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -14,7 +14,9 @@ rules:
 - level: Metadata
   resources:
   - group: \"\"
-    resources: [secrets, configmaps, pods, nodes]
+    resources: [secrets, configmaps, pods, pods/exec, pods/log, nodes]
+  - group: apps
+    resources: [deployments]
 - level: None
 ";
 

@@ -426,7 +426,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// What the API server has been asked for secrets, configmaps, pods and nodes so far, by everybody.
+    /// What the API server has been asked for secrets, configmaps, pods, their logs and `exec`, nodes and deployments so far, by everybody.
     ///
     /// # Errors
     ///

@@ -6,6 +6,7 @@
 //! | `runtime.rs` | what the runtime says of containers is what larder says, and waits end when it changes |
 //! | `access.rs` | what real pods see of larder over the mounted socket |
 //! | `tokens.rs` | what real pods see of larder over TLS with tokens of the API server |
+//! | `pass_through.rs` | kubectl in a real pod, by its token, works through larder as against the API server |
 //! | `kubelet.rs` | what a kubelet on the same runtime says of its pods' containers is what larder says |
 //! | `kubectl.rs` | what kubectl prints of larder is what it prints of the API server |
 //! | `requests.rs` | unusual requests are answered as the API server answers them |
@@ -30,6 +31,7 @@ mod kubectl;
 mod kubelet;
 mod objects;
 mod outage;
+mod pass_through;
 mod prometheus;
 mod python;
 mod requests;

@@ -18,7 +18,7 @@ const NOBODY: u32 = 65_534;
 const ACCOUNT: &str = "reader";
 
 /// What kubectl prints, as the cluster's administrator.
-async fn kubectl(testbed: &Testbed, arguments: &[&str]) -> String {
+pub(crate) async fn kubectl(testbed: &Testbed, arguments: &[&str]) -> String {
     let mut command = tokio::process::Command::new(testbed.kubectl_program());
     command.arg("--kubeconfig").arg(testbed.admin_kubeconfig()).args(arguments).kill_on_drop(true);
     let output = tokio::time::timeout(LIMIT, command.output()).await.expect("kubectl ends").expect("kubectl");
