@@ -41,7 +41,8 @@ pub struct Limits {
     /// Open connections of clients that may read, to the TLS listener. Default: 512. One more is treated as above.
     pub listen_connections: usize,
     /// Connections to the TLS listener in their handshake, and of clients that may not read or have not shown a token yet. Default: 128, counted separately, so that
-    /// they take no connection from clients that may read. One more is treated as above.
+    /// they take no connection from clients that may read. As many may be of clients that larder does not know, and whose requests are passed on.
+    /// One more is treated as above.
     pub listen_foreign_connections: usize,
     /// Open connections to the metrics' address. Default: 32. One more is treated as above.
     pub metrics_connections: usize,

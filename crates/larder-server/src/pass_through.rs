@@ -9,7 +9,7 @@
 //!   ([`PassThrough`](larder_node::PassThrough)). It decides. larder removes what a proxy in front of the API server could be believed
 //!   (`X-Remote-*`), and adds the client's address to `X-Forwarded-For`.
 //! - *Never a part for the whole*: where larder would show a part of an object, the API server answers, unless it refuses the caller or is away.
-//!   Then larder answers as without pass-through, and does not let the caller replace the object by the part ([`refusals`]). A list that is not of
+//!   Then larder answers as without pass-through, after [`PATIENCE`] at most, and does not let the caller replace the object by the part ([`refusals`]). A list that is not of
 //!   this node alone is never larder's. A list or watch that larder would answer in part is larder's only if the API server has refused it to
 //!   the caller: a client would take the rest for deleted.
 //! - *Unbuffered*: bodies go on as they come, in both directions. A client that does not read its answer holds up the API server's sending.
@@ -50,6 +50,7 @@ use hyper_util::rt::TokioIo;
 use larder_node::PassThrough;
 use larder_pod_status::PodUid;
 use larder_policy::View;
+use parking_lot::Mutex;
 use places::{Identity, Place, Places, Use};
 use refusals::{Known, Refusals};
 use route::{First, Held, Route, Why};
@@ -57,6 +58,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -68,6 +70,9 @@ pub use options::{PassThroughOptionError, PassThroughOptions};
 const ANSWER: Duration = Duration::from_secs(65);
 /// The same where the answer lasts: as long as the kubelet keeps a silent stream. The log of a silent container may begin as late.
 const LASTING_ANSWER: Duration = Duration::from_hours(4);
+/// How long the API server may take to begin an answer that larder has, too, and how long larder then does not ask it for one. A server that has
+/// frozen would else hold up each read of what is here.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the two sides of an upgraded connection may take to change their protocols.
 const HANDOVER: Duration = Duration::from_secs(10);
 /// The most bytes of a request's body. The API server takes 3 MiB for an object. What goes on to a pod or a service may be longer, and is not
@@ -105,6 +110,8 @@ pub(crate) struct Passing {
     upstream: PassThrough,
     places: Places,
     refusals: Refusals,
+    /// When the API server was last away for a request to which larder had an answer.
+    away_since: Mutex<Option<Instant>>,
     metrics: PassMetrics,
     serving: Serving,
 }
@@ -148,7 +155,8 @@ impl Passing {
         metrics: PassMetrics,
         serving: Serving,
     ) -> Self {
-        Self { upstream, places: Places::new(options), refusals: Refusals::new(), metrics, serving }
+        let (places, refusals) = (Places::new(options), Refusals::new());
+        Self { upstream, places, refusals, away_since: Mutex::default(), metrics, serving }
     }
 
     /// Whether a path is larder's own, whoever asks.
@@ -167,7 +175,12 @@ impl Passing {
     where
         F: Future<Output = Response>,
     {
-        match Route::of(request.method(), request.uri(), pod.view, pod.node.for_larder().name()) {
+        let route = Route::of(request.method(), request.uri(), pod.view, pod.node.for_larder().name());
+        match route {
+            // Only the API server knows whether the caller may, and what the other user sees.
+            Route::Here(_) | Route::ServerFirst(_) if impersonates(request.headers()) => {
+                self.pass_or_refuse(request, sender, Why::Caller).await
+            }
             Route::Own => here(request).await,
             Route::Here(held) => {
                 let is_held = match &held {
@@ -215,12 +228,15 @@ impl Passing {
             First::Part(verb, subject) => (Why::Part, self.refusals.known(pod, *verb, subject)),
         };
         let copy = copy_of(&request);
-        if known == Known::Refused
+        let may_fall_back = may_fall_back_when_away(first, known);
+        let is_away = may_fall_back && self.away_since.lock().is_some_and(|since| since.elapsed() < PATIENCE);
+        if (known == Known::Refused || is_away)
             && let Some(own) = self.part(copy_of(&request), pod, first, &here).await
         {
             return own;
         }
-        let passed = self.pass(request, sender, why).await;
+        let patience = if may_fall_back { PATIENCE } else { ANSWER };
+        let passed = self.pass_within(patience, request, sender, why).await;
         let falls_back = match (&passed, first) {
             (Ok(answer), First::Part(verb, subject)) if is_refusal(answer) => {
                 self.refusals.refused(pod, *verb, subject);
@@ -231,10 +247,12 @@ impl Passing {
                 self.refusals.answered(pod, *verb, subject);
                 false
             }
-            (Ok(answer), _) => answer.status().is_server_error() && may_fall_back_when_away(first, known),
-            (Err(ApiError::PassThrough(error)), _) => error.is_away() && may_fall_back_when_away(first, known),
+            (Ok(answer), _) => answer.status().is_server_error() && may_fall_back,
+            (Err(ApiError::PassThrough(error)), _) => error.is_away() && may_fall_back,
             (Err(_), _) => false,
         };
+        let is_away = falls_back && !passed.as_ref().is_ok_and(is_refusal);
+        *self.away_since.lock() = is_away.then(Instant::now);
         if falls_back && let Some(own) = self.part(copy, pod, first, &here).await {
             return own;
         }
@@ -275,13 +293,24 @@ impl Passing {
         self.pass(request, sender, why).await.unwrap_or_else(ApiError::into_response)
     }
 
-    async fn pass(&self, mut request: Request, sender: &Sender, why: Why) -> Result<Response, ApiError> {
+    async fn pass(&self, request: Request, sender: &Sender, why: Why) -> Result<Response, ApiError> {
+        self.pass_within(ANSWER, request, sender, why).await
+    }
+
+    /// Passes a request on, whose answer has to begin in that time if it does not last.
+    async fn pass_within(
+        &self,
+        patience: Duration,
+        mut request: Request,
+        sender: &Sender,
+        why: Why,
+    ) -> Result<Response, ApiError> {
         if let Some(AskedUri(uri)) = request.extensions_mut().remove() {
             *request.uri_mut() = uri;
         }
         let answer = match upgrade_of(request.headers()).filter(|_| request.version() == Version::HTTP_11) {
             Some(protocol) => self.upgrade(request, sender, protocol).await,
-            None => self.forward(request, sender).await,
+            None => self.forward(request, sender, patience).await,
         };
         let code = answer.as_ref().map_or_else(PassThroughError::code, Response::status);
         self.metrics.passed(why, code);
@@ -293,7 +322,12 @@ impl Passing {
         Ok(answer)
     }
 
-    async fn forward(&self, mut request: Request, sender: &Sender) -> Result<Response, PassThroughError> {
+    async fn forward(
+        &self,
+        mut request: Request,
+        sender: &Sender,
+        patience: Duration,
+    ) -> Result<Response, PassThroughError> {
         let asked = Asked::of(request.method(), request.uri());
         let place = self.enter(sender, Use::Request, &asked)?;
         let lasts = route::lasts(request.uri());
@@ -309,7 +343,8 @@ impl Passing {
             body
         });
         let in_flight = InFlight::new(self.metrics.in_flight(Use::Request));
-        let after = if lasts { LASTING_ANSWER } else { ANSWER };
+        // The head of a watch comes at once, and larder may have one, too.
+        let after = if lasts && patience == ANSWER { LASTING_ANSWER } else { patience };
         let answer = match tokio::time::timeout(after, self.upstream.send(request, lasts)).await {
             Err(_elapsed) => return Err(PassThroughError::Late { asked, after }),
             Ok(Ok(answer)) => answer,
@@ -385,6 +420,11 @@ fn may_fall_back_when_away(first: &First, known: Known) -> bool {
         First::Document | First::Part(larder_policy::Verb::Get, _) => true,
         First::Part(larder_policy::Verb::List | larder_policy::Verb::Watch, _) => known != Known::Nothing,
     }
+}
+
+/// Whether a request is to be judged as one of another user.
+fn impersonates(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 fn is_refusal(answer: &Response) -> bool {

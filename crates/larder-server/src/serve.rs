@@ -263,6 +263,7 @@ impl Server {
                 metrics: Admission::new(self.limits.metrics_connections),
                 listen: Admission::new(self.limits.listen_connections),
                 handshakes: Admission::new(self.limits.listen_foreign_connections),
+                passed: Admission::new(self.limits.listen_foreign_connections),
                 last_failure: None,
             }),
         });
@@ -315,6 +316,8 @@ struct Open {
     listen: Admission,
     /// Connections over TLS in their handshake, and of clients that may not read.
     handshakes: Admission,
+    /// Connections over TLS of clients that larder does not know, and whose requests go to the API server.
+    passed: Admission,
     /// When a connection could last not be accepted.
     last_failure: Option<Instant>,
 }
@@ -329,6 +332,7 @@ impl Open {
             (Listener::Metrics, &mut self.metrics),
             (Listener::Tls, &mut self.listen),
             (Listener::Tls, &mut self.handshakes),
+            (Listener::Tls, &mut self.passed),
         ];
         let of_pods = self.pods.admissions().map(|pod| (Listener::Socket, pod));
         let waiting = kinds

@@ -204,6 +204,13 @@ pub(crate) trait Places: Send + Sync + fmt::Debug {
     ///
     /// The pod has as many connections, or requests, as it may have.
     fn enter(&self, pod: &PodUid) -> Result<Option<OwnedSemaphorePermit>, ApiError>;
+
+    /// Counts the connection as one of a client that larder does not know, and whose requests go to the API server.
+    ///
+    /// # Errors
+    ///
+    /// There are as many as there may be.
+    fn enter_unknown(&self) -> Result<(), ApiError>;
 }
 
 struct Routes {
@@ -234,7 +241,7 @@ async fn dispatch(
     };
     let pod = match TokenPod::of(app, &token).await {
         Ok(pod) => Arc::new(pod),
-        Err(refusal) => return pass_or_refuse(&routes, request, &token, refusal).await,
+        Err(refusal) => return pass_or_refuse(&routes, places, request, &token, refusal).await,
     };
     let place = match places.map(|Extension(places)| places.enter(&pod.runtime_uid())).transpose() {
         Ok(place) => place.flatten(),
@@ -285,12 +292,21 @@ async fn call(router: &Router, request: Request) -> Response {
 }
 
 /// Passes on the request of a client whose token larder does not take, or answers as to a stranger.
-async fn pass_or_refuse(routes: &Routes, request: Request, token: &str, refusal: TokenRefusal) -> Response {
+async fn pass_or_refuse(
+    routes: &Routes,
+    places: Option<Extension<Arc<dyn Places>>>,
+    request: Request,
+    token: &str,
+    refusal: TokenRefusal,
+) -> Response {
     let sender = request.extensions().get::<Connected>().and_then(|connected| Sender::other(connected, token));
     match (&routes.passing, sender) {
         (Some(passing), Some(sender)) if !Passing::is_own(request.uri().path()) => {
             routes.app.metrics.refused_token(refusal.reason());
             tracing::debug!(reason = refusal.reason(), "a token is left to the API server");
+            if let Some(Err(full)) = places.map(|Extension(places)| places.enter_unknown()) {
+                return full.into_response();
+            }
             passing.pass_other(request, &sender).await
         }
         _ => refuse(routes, request, refusal).await,

@@ -145,3 +145,65 @@ impl hyper::body::Body for AnswerBody {
         self.body.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pass_through::options::PassThroughOptions;
+    use crate::pass_through::places::{Identity, Places, Use};
+    use futures_util::stream;
+    use http_body_util::{BodyExt as _, Collected};
+    use std::convert::Infallible;
+
+    const PAUSE: Duration = Duration::from_secs(30);
+    const ALMOST: Duration = Duration::from_secs(29);
+
+    /// A body that sends these parts, each after a pause, and then says nothing more if it `hangs`.
+    fn body<const N: usize>(parts: [(&'static str, Duration); N], hangs: bool) -> Body {
+        let parts = stream::unfold(parts.into_iter(), move |mut parts| async move {
+            let Some((part, pause)) = parts.next() else {
+                return if hangs { std::future::pending().await } else { None };
+            };
+            tokio::time::sleep(pause).await;
+            Some((Ok::<_, Infallible>(Bytes::from_static(part.as_bytes())), parts))
+        });
+        Body::from_stream(parts)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_passed_on_unless_it_is_too_long_or_stops_coming() {
+        let twice = [("one", ALMOST), ("two", ALMOST)];
+        for (body, expected) in [
+            (body(twice, false), Ok("onetwo")),
+            (body([("onetwo", ALMOST)], false), Ok("onetwo")),
+            (body([("one", ALMOST), ("three", ALMOST)], false), Err(Problem::TooLarge)),
+            (body([("one", PAUSE * 2)], false), Err(Problem::Late)),
+            (body(twice, true), Err(Problem::Late)),
+        ] {
+            let (body, ended) = RequestBody::new(body, 6, PAUSE);
+            let collected = body.collect().await.map(Collected::to_bytes);
+            let got = collected.map_err(|_| *ended.get().expect("a reason"));
+            assert_eq!(got, expected.map(|text| Bytes::from_static(text.as_bytes())));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_breaks_off_once_the_server_pauses_and_one_that_lasts_does_not() {
+        let place = || {
+            let places = Places::new(&PassThroughOptions::default());
+            places.enter(&Identity::Address([127, 0, 0, 1].into()), Use::Request).unwrap()
+        };
+        let gauge = Gauge::default();
+        let collected = async |body: Body, pause: Option<Duration>| {
+            let (place, in_flight) = (place(), InFlight::new(gauge.clone()));
+            let body = AnswerBody { body, pause, late: None, _place: place, _in_flight: in_flight };
+            assert_eq!(gauge.get(), 1);
+            body.collect().await.map(Collected::to_bytes)
+        };
+        let slow = [("one", ALMOST), ("two", ALMOST)];
+        assert_eq!(collected(body(slow, false), Some(PAUSE)).await.unwrap(), "onetwo");
+        assert!(collected(body(slow, true), Some(PAUSE)).await.is_err());
+        assert_eq!(collected(body([("one", PAUSE * 1000)], false), None).await.unwrap(), "one");
+        assert_eq!(gauge.get(), 0);
+    }
+}

@@ -7,6 +7,8 @@
 //! - From its first good token on, a connection counts as one of the token's pod, with those of its containers on the socket: no pod takes a
 //!   connection from another, or from admins. So do its requests.
 //! - The certificate of an admin, or of a client to whom a rule of the policy file shows something, comes first: a token beside it is not looked at.
+//! - A connection of a client that larder does not know, and whose requests go to the API server, counts as one of these. So such clients take no
+//!   connection from handshakes.
 //! - A connection ends with the client's certificate, and when the authorities of clients change.
 
 use super::local::{Of, PodLimits};
@@ -48,6 +50,8 @@ struct TokenPlaces {
     connections: Arc<Connections>,
     activity: Arc<Activity>,
     limits: Mutex<Option<PodLimits>>,
+    /// Whether the connection counts as one whose requests are passed on.
+    is_passed: Mutex<bool>,
 }
 
 impl fmt::Debug for TokenPlaces {
@@ -71,6 +75,7 @@ impl Places for TokenPlaces {
                             open.pods.admit(&Of::Pod(pod.clone()), own, &connections.limits, refused);
                         if !matches!(admitted, Admitted::No) {
                             open.handshakes.release(&self.activity);
+                            open.passed.release(&self.activity);
                             of_pod = Some(limits);
                         }
                         admitted
@@ -82,6 +87,25 @@ impl Places for TokenPlaces {
             }
         };
         limits.http2.place().map(Some).ok_or(ApiError::TooManyRequests)
+    }
+
+    fn enter_unknown(&self) -> Result<(), ApiError> {
+        let mut is_passed = self.is_passed.lock();
+        if *is_passed || self.limits.lock().is_some() {
+            return Ok(());
+        }
+        let admitted = self.connections.admit(
+            |open| {
+                let admitted = open.passed.admit_as(Arc::clone(&self.activity));
+                if !matches!(admitted, Admitted::No) {
+                    open.handshakes.release(&self.activity);
+                }
+                admitted
+            },
+            Listener::Tls,
+        );
+        *is_passed = admitted.is_some();
+        admitted.map(drop).ok_or(ApiError::TooManyConnections)
     }
 }
 
@@ -205,7 +229,8 @@ impl Connections {
     fn other_client(self: &Arc<Self>, others: &Client, activity: &Arc<Activity>, peer: IpAddr) -> Client {
         let connected = Connected { peer, activity: Arc::clone(activity) };
         let (connections, activity) = (Arc::clone(self), Arc::clone(activity));
-        let places: Arc<dyn Places> = Arc::new(TokenPlaces { connections, activity, limits: Mutex::default() });
+        let places: Arc<dyn Places> =
+            Arc::new(TokenPlaces { connections, activity, limits: Mutex::default(), is_passed: Mutex::default() });
         let router = others.router.clone().layer(Extension(places)).layer(Extension(connected));
         let streams = self.limits.http2_streams;
         // Requests with a token have places of their pod, and the others are answered at once. So one connection keeps no other one waiting.

@@ -42,8 +42,9 @@ fn needed(config: &Config, serve: &ServeOptions) -> u64 {
     let listen =
         serve.listen.map_or(0, |_| limits.listen_connections.saturating_add(limits.listen_foreign_connections));
     let passing = &serve.pass_through;
-    // Over HTTP/1.1, each request is a connection.
-    let passed = if passing.enabled { passing.requests.saturating_add(passing.upgrades) } else { 0 };
+    // Over HTTP/1.1, each request is a connection. Clients that larder does not know have connections of their own.
+    let to_server = passing.requests.saturating_add(passing.upgrades);
+    let passed = if passing.enabled { to_server.saturating_add(limits.listen_foreign_connections) } else { 0 };
     let clients = [limits.connections, limits.foreign_connections, metrics, listen, passed];
     let api_server = match config.cluster {
         Cluster::Manifests(_) => 0,

@@ -13,6 +13,7 @@ use larder_testkit::objects::{config_map, secret};
 use larder_testkit::tokens::{TokenSigner, jwks};
 use serde_json::{Value, json};
 use std::fs;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 
@@ -253,6 +254,10 @@ async fn what_larder_holds_and_shows_whole_comes_from_larder() {
     assert_eq!(place.asked_as(ACCOUNT), 0, "{:?}", place.api.requests());
     // Another pod is not the caller's own: the API server decides.
     passed(&place.get(&token, "/api/v1/namespaces/shop/pods/other").await, 200);
+    // Only the API server knows what another user sees.
+    let as_jane = http::Request::get(web).header("host", "l").header("authorization", bearer(&token));
+    let as_jane = as_jane.header("impersonate-user", "jane").body(Full::default()).unwrap();
+    passed(&place.send(b"http/1.1", as_jane).await, 200);
     // A list that would lack other pods is the API server's.
     let list = place.get(&token, PODS_OF_NODE).await;
     passed(&list, 200);
@@ -342,6 +347,52 @@ async fn a_part_comes_only_where_the_api_server_refuses_or_is_away_and_is_not_wr
     })
     .await;
     passed(&place.ask("PUT", &other, TLS, "{}").await, 405);
+}
+
+#[tokio::test]
+async fn a_frozen_api_server_does_not_hold_up_what_larder_has() {
+    let place = start(&[]).await;
+    let token = place.token_with(&[Grant::everywhere(Kind::Secret)]);
+    passed(&place.get(&token, DB).await, 200);
+    place.api.freeze(true);
+    own(&place.get(&token, DB).await, 200);
+    // It is not asked again for a while: each would take five seconds otherwise.
+    let began = tokio::time::Instant::now();
+    for _ in 0..3 {
+        own(&place.get(&token, DB).await, 200);
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    place.api.freeze(false);
+    until("the API server answers again", async || {
+        (place.get(&token, DB).await.header("cache-status") == "larder; fwd=bypass").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn clients_that_larder_does_not_know_take_no_connection_from_handshakes_and_pods() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("settings.yaml");
+    fs::write(&settings, "limits: {listenForeignConnections: 2}\n").unwrap();
+    let place = start(&["--config", settings.to_str().unwrap()]).await;
+    let token = place.token_with(&[]);
+    place.grant("of.another.node", "far", &[Grant::everywhere(Kind::ConfigMap)]);
+    let path = format!("{CONFIG_MAPS}?watch=true");
+    let mut watches = Vec::new();
+    for _ in 0..2 {
+        let watch = place.watch("of.another.node", &path, b"h2").await;
+        assert_eq!(watch.code, 200);
+        watches.push(watch);
+    }
+    let refused = place.get("of.another.node", CONFIG_MAPS).await;
+    own(&refused, 503);
+    assert!(refused.text.contains("too many connections"), "{refused:?}");
+    own(&place.get(&token, "/api/v1/namespaces/shop/pods/web").await, 200);
+    watches.clear();
+    until("their places are free", async || {
+        (place.get("of.another.node", CONFIG_MAPS).await.code == 200).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

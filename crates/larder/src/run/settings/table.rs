@@ -190,7 +190,7 @@ settings! {
     serve.limits.http2_requests;
     /// The most connections to listen of clients that may read
     serve.limits.listen_connections;
-    /// The most connections to listen in their handshake, or of clients that may not read or have not shown a token yet
+    /// The most connections to listen in their handshake, or of clients that may not read or have not shown a token yet; as many of clients that larder does not know, and whose requests are passed on
     serve.limits.listen_foreign_connections;
     /// The most connections to metricsAddress
     serve.limits.metrics_connections;
