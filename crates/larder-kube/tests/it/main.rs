@@ -8,6 +8,7 @@
 //! - `server`: the simulated server, with TLS and HTTP/2, in real time.
 //! - `faults`: reflectors against the simulated server, through everything that goes wrong.
 //! - `pool`: many watches and reads over few connections.
+//! - `pass_through`: requests of others, with their own credentials.
 //! - `in_memory`: the simulated server over streams in memory, in paused time: TLS, HTTP/2, frozen and cut connections.
 //! - `connect`: kubeconfigs, TLS and credentials, over real sockets.
 //! - `session`: servers, certificates and credentials that change; callers that meet a 401 at once.
@@ -21,6 +22,7 @@ mod fetch;
 mod in_memory;
 mod node_check;
 mod object_reflector;
+mod pass_through;
 mod plugin;
 mod pool;
 mod proxy;
