@@ -98,6 +98,15 @@ impl Http2 {
     }
 }
 
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// The time limits of a client.
+struct Times {
+    head: Duration,
+    stall: Duration,
+    drain: Duration,
+}
+
 /// Serves one connection to its end. After the token is cancelled, the connection ends with its requests in flight.
 pub(crate) async fn serve<S>(
     stream: S,
@@ -105,7 +114,7 @@ pub(crate) async fn serve<S>(
     activity: Arc<Activity>,
     tasks: TaskTracker,
     token: CancellationToken,
-) -> Result<(), Box<dyn Error + Send + Sync>>
+) -> Result<(), Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -114,6 +123,8 @@ where
     let _ended = ended.drop_guard();
     let io = TokioIo::new(StallWatch::new(stream, Arc::clone(&activity)));
     let answering = Arc::clone(&activity);
+    let limits = Times { head: client.head_timeout, stall: client.stall_timeout, drain: client.drain_timeout };
+    let has_http2 = client.http2.is_some();
     // Relaxed: only one task counts.
     let served = AtomicUsize::new(0);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -134,23 +145,43 @@ where
             Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, left: Bytes::new(), exchange, place }))
         }
     });
-    let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
+    // With upgrades, hyper takes HTTP/2 from whoever begins it.
+    if has_http2 {
+        let connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
+        drive(connection, auto::UpgradeableConnection::graceful_shutdown, &limits, &activity, &token).await
+    } else {
+        let connection = std::pin::pin!(builder.serve_connection(io, service));
+        drive(connection, auto::Connection::graceful_shutdown, &limits, &activity, &token).await
+    }
+}
+
+/// Drives a connection to its end, as [`serve`] says.
+async fn drive<C>(
+    mut connection: Pin<&mut C>,
+    shut_down: impl FnOnce(Pin<&mut C>),
+    limits: &Times,
+    activity: &Activity,
+    token: &CancellationToken,
+) -> Result<(), Failure>
+where
+    C: Future<Output = Result<(), Failure>>,
+{
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = activity.evicted.cancelled() => return Ok(()),
-        overdue = activity.overdue(client.head_timeout, client.stall_timeout) => match overdue {
+        overdue = activity.overdue(limits.head, limits.stall) => match overdue {
             Overdue::Slow => return Err("the client does not read its answer".into()),
             Overdue::Idle => {}
         },
         () = token.cancelled() => {}
     }
-    connection.as_mut().graceful_shutdown();
+    shut_down(connection.as_mut());
     tokio::select! {
         ended = connection => ended,
         () = activity.evicted.cancelled() => Ok(()),
         // It does not wait for a half-sent request.
         () = activity.idle_for(FLUSH) => Ok(()),
-        () = tokio::time::sleep(client.drain_timeout) => Ok(()),
+        () = tokio::time::sleep(limits.drain) => Ok(()),
     }
 }
 
