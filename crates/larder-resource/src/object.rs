@@ -209,7 +209,8 @@ impl KubeObject {
         Json::of(self.pieces.json())
     }
 
-    pub(crate) fn json_len(&self) -> usize {
+    /// The length of the JSON in bytes.
+    pub fn json_len(&self) -> usize {
         self.pieces.json().iter().map(|piece| piece.len()).sum()
     }
 

@@ -25,6 +25,7 @@ use crate::caller::{Caller, Container};
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
 use crate::kube_api::READ_TIMEOUT;
+use crate::usage::{Held, Usage, Watching};
 use axum::extract::FromRequestParts;
 use http::request;
 use larder_clock::Timestamp;
@@ -302,6 +303,8 @@ fn unwritable(kind: Kind, error: &DecodeError) -> ApiError {
 pub(crate) struct Reader {
     app: Arc<App>,
     access: Access,
+    /// What the caller's identity uses; `None` where nothing is counted.
+    usage: Option<Usage>,
 }
 
 impl FromRequestParts<Arc<App>> for Reader {
@@ -309,7 +312,10 @@ impl FromRequestParts<Arc<App>> for Reader {
 
     async fn from_request_parts(parts: &mut request::Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         match parts.extensions.get::<Access>() {
-            Some(access) => Ok(Self { app: Arc::clone(app), access: access.clone() }),
+            Some(access) => {
+                let usage = parts.extensions.get().cloned();
+                Ok(Self { app: Arc::clone(app), access: access.clone(), usage })
+            }
             None => Err(Caller::Anonymous.refusal()),
         }
     }
@@ -340,6 +346,16 @@ impl Reader {
     /// Whether the caller sees all of everything.
     pub(crate) fn sees_all(&self) -> bool {
         self.access.sees_all()
+    }
+
+    /// A place for one more watch of the caller's identity, and the bytes with which it begins.
+    ///
+    /// # Errors
+    ///
+    /// 429 if it has as many as it may have.
+    pub(crate) fn watch_of(&self, bytes: usize) -> Result<Option<(Watching, Held)>, ApiError> {
+        let Some(usage) = &self.usage else { return Ok(None) };
+        Ok(Some((usage.watch()?, usage.hold(bytes)?)))
     }
 
     fn node(&self) -> &Arc<Node> {

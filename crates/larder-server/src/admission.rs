@@ -46,13 +46,39 @@ impl Admission {
         if self.open.len() >= self.most {
             self.open.retain(|activity| Arc::strong_count(activity) > 1);
         }
-        let is_full = self.open.len() >= self.most;
-        if is_full {
-            let Some((_, at)) = self.longest_waiting() else { return Admitted::No };
-            self.evict(at);
+        if self.open.len() >= self.most {
+            return self.admit_in_place_of_another(activity);
         }
         self.open.push(Arc::clone(&activity));
-        if is_full { Admitted::InPlaceOfAnother(activity) } else { Admitted::Free(activity) }
+        Admitted::Free(activity)
+    }
+
+    /// Takes a connection in the place of one that waits for its client, or refuses it.
+    pub(crate) fn admit_in_place_of_another(&mut self, activity: Arc<Activity>) -> Admitted {
+        let Some((_, at)) = self.longest_waiting() else { return Admitted::No };
+        self.evict(at);
+        self.open.push(Arc::clone(&activity));
+        Admitted::InPlaceOfAnother(activity)
+    }
+
+    /// How many connections are open.
+    pub(crate) fn len(&mut self) -> usize {
+        self.open.retain(|activity| Arc::strong_count(activity) > 1);
+        self.open.len()
+    }
+
+    /// How many connections count, also if they have ended.
+    pub(crate) fn counted(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Closes the newest connection, also if larder has work for it. Whether there was one.
+    pub(crate) fn evict_newest(&mut self) -> bool {
+        let newest = self.open.pop();
+        newest.is_some_and(|activity| {
+            activity.evicted.cancel();
+            true
+        })
     }
 
     /// Counts a connection no longer.
@@ -62,8 +88,7 @@ impl Admission {
 
     /// Whether no connection is open.
     pub(crate) fn is_empty(&mut self) -> bool {
-        self.open.retain(|activity| Arc::strong_count(activity) > 1);
-        self.open.is_empty()
+        self.len() == 0
     }
 
     /// Since when larder has waited longest for a client, and for [`evict`](Self::evict) the place of its connection.

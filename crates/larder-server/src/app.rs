@@ -8,6 +8,7 @@ use crate::freshness::generated;
 use crate::listen::Listen;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
+use crate::usage::Usage;
 use crate::{events, health, kube_api, local_api, whois};
 use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
@@ -118,12 +119,17 @@ async fn method_not_allowed(request: Request) -> ApiError {
     ApiError::only_reads(request.method())
 }
 
-/// Refuses who may see nothing, and notes what anybody else may see, for the [readers](crate::access::Reader) of the handlers.
+/// Holds what a caller has not taken against what it may hold. Refuses who may see nothing, and notes what anybody else may see, for the [readers](crate::access::Reader) of the handlers.
 async fn authorize(State(app): Shared, mut request: Request, next: Next) -> Response {
     match Access::of(&app, caller_of(&request), Asked::of(&request)) {
         Ok(access) => {
             request.extensions_mut().insert(access);
-            next.run(request).await
+            let usage = request.extensions().get::<Usage>().cloned();
+            let response = next.run(request).await;
+            match usage {
+                Some(usage) => usage.hold_answer(response),
+                None => response,
+            }
         }
         Err(refusal) => refusal.into_response(),
     }

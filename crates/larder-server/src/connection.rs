@@ -4,7 +4,8 @@
 //!
 //! - A client that sends no whole request, or does not read its answers, loses its connection after the time limit, over either
 //!   protocol. larder sends an idle HTTP/2 client a GOAWAY first, so that the client does not lose a request.
-//! - The number of HTTP/2 requests is limited for each connection, and for all connections together. larder answers one more with 429.
+//! - The number of HTTP/2 requests is limited for each connection, and that of requests in flight for each [identity](crate::usage). larder
+//!   answers one more with 429.
 //! - larder drops a request at once when the client resets it.
 //! - When the token is cancelled, larder accepts no more requests (GOAWAY over HTTP/2), answers those in flight within the drain
 //!   timeout, and drops half-sent ones.
@@ -19,19 +20,17 @@
 
 use crate::activity::{Activity, Exchange, Overdue};
 use crate::caller::Caller;
-use crate::error::ApiError;
 use crate::pass_through::{AskedUri, PassedBack};
 use crate::request_body;
+use crate::usage::{Data, InFlight, Usage};
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use http::{HeaderValue, Request, Version, header};
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use prometheus_client::metrics::counter::Counter;
 use std::convert::Infallible;
 use std::error::Error;
 use std::io::{self, IoSlice};
@@ -41,7 +40,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
@@ -66,36 +64,11 @@ pub(crate) struct Client {
     pub(crate) stall_timeout: Duration,
     pub(crate) drain_timeout: Duration,
     pub(crate) most_requests: usize,
-    /// Its limits over HTTP/2; `None` if larder speaks only HTTP/1.1 with it.
-    pub(crate) http2: Option<Http2>,
+    /// The most requests in flight over HTTP/2; `None` if larder speaks only HTTP/1.1 with it.
+    pub(crate) http2_streams: Option<usize>,
+    /// What its identity uses; `None` where only a request says who asks, or where nobody is served anything.
+    pub(crate) usage: Option<Usage>,
     pub(crate) caller: Caller,
-}
-
-/// The limits of HTTP/2 clients.
-#[derive(Clone)]
-pub(crate) struct Http2 {
-    /// The most requests of one connection.
-    streams: u32,
-    /// The most requests of all connections.
-    requests: Arc<Semaphore>,
-    /// Counts refused requests.
-    refused: Counter,
-}
-
-impl Http2 {
-    pub(crate) fn new(streams: usize, requests: usize, refused: &Counter) -> Self {
-        let streams = u32::try_from(streams).unwrap_or(u32::MAX);
-        Self { streams, requests: Arc::new(Semaphore::new(requests)), refused: refused.clone() }
-    }
-
-    /// A place for one more request; `None` if there are too many.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.requests).try_acquire_owned().ok();
-        if place.is_none() {
-            self.refused.inc();
-        }
-        place
-    }
 }
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -124,25 +97,26 @@ where
     let io = TokioIo::new(StallWatch::new(stream, Arc::clone(&activity)));
     let answering = Arc::clone(&activity);
     let limits = Times { head: client.head_timeout, stall: client.stall_timeout, drain: client.drain_timeout };
-    let has_http2 = client.http2.is_some();
+    let has_http2 = client.http2_streams.is_some();
     // Relaxed: only one task counts.
     let served = AtomicUsize::new(0);
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = Exchange::begin(Arc::clone(&answering));
         let is_last = served.fetch_add(1, Ordering::Relaxed) + 1 >= client.most_requests;
-        let http2 = client.http2.as_ref().filter(|_| request.version() == Version::HTTP_2);
-        let place = http2.map(Http2::place);
-        let answer = answer(client.router.clone(), request, client.caller.clone());
+        let is_http2 = request.version() == Version::HTTP_2;
+        let place = client.usage.as_ref().map(Usage::request).transpose();
+        let answer = answer(client.router.clone(), request, client.caller.clone(), client.usage.clone());
         async move {
             let (mut answer, place) = match place {
-                Some(None) => (ApiError::TooManyRequests.into_response(), None),
-                None => (answer.await?, None),
-                Some(place) => (answer.await?, place),
+                Err(refusal) => (refusal.into_response(), None),
+                Ok(place) => (answer.await?, place.map(Arc::new)),
             };
+            // Of a request that says itself who asks.
+            let place = place.or_else(|| answer.extensions_mut().remove::<Arc<InFlight>>());
             if is_last {
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, left: Bytes::new(), exchange, place }))
+            Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, left: None, exchange, place, is_http2 }))
         }
     });
     // With upgrades, hyper takes HTTP/2 from whoever begins it.
@@ -189,11 +163,11 @@ where
 fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
     let mut builder = auto::Builder::new(streams);
     builder.http1().header_read_timeout(None);
-    let Some(http2) = &client.http2 else { return builder.http1_only() };
+    let Some(streams) = client.http2_streams else { return builder.http1_only() };
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(http2.streams)
+        .max_concurrent_streams(u32::try_from(streams).unwrap_or(u32::MAX))
         .max_header_list_size(HEADER_LIST)
         .initial_stream_window_size(RECEIVE_WINDOW)
         .initial_connection_window_size(RECEIVE_WINDOW)
@@ -203,10 +177,18 @@ fn builder(client: &Client, streams: Streams) -> auto::Builder<Streams> {
     builder
 }
 
-async fn answer(router: Router, mut request: Request<Incoming>, caller: Caller) -> Result<Response, Infallible> {
+async fn answer(
+    router: Router,
+    mut request: Request<Incoming>,
+    caller: Caller,
+    usage: Option<Usage>,
+) -> Result<Response, Infallible> {
     // Python's client asks for `/api/v1/`, and the API server answers as for `/api/v1`.
     let router = NormalizePath::trim_trailing_slash(router);
     request.extensions_mut().insert(caller);
+    if let Some(usage) = usage {
+        request.extensions_mut().insert(usage);
+    }
     if request.uri().path().ends_with('/') {
         let asked = AskedUri(request.uri().clone());
         request.extensions_mut().insert(asked);
@@ -247,17 +229,18 @@ where
 struct AnswerBody {
     body: Body,
     /// Over HTTP/2, the rest of data that is too large to be handed over at once.
-    left: Bytes,
+    left: Option<Data>,
     exchange: Exchange,
-    /// The place of the request among all HTTP/2 requests.
-    place: Option<OwnedSemaphorePermit>,
+    /// The place of the request among those of its identity.
+    place: Option<Arc<InFlight>>,
+    is_http2: bool,
 }
 
 impl AnswerBody {
     /// Over HTTP/1.1 the blocked socket shows that the client does not read, so nothing is noted here.
-    fn hand_over(&mut self, mut data: Bytes) -> Frame<Bytes> {
-        if self.place.is_some() {
-            self.left = data.split_off(data.len().min(PART));
+    fn hand_over(&mut self, mut data: Data) -> Frame<Data> {
+        if self.is_http2 {
+            self.left = data.split_off(PART);
             self.exchange.offered();
         }
         Frame::data(data)
@@ -265,25 +248,28 @@ impl AnswerBody {
 }
 
 impl hyper::body::Body for AnswerBody {
-    type Data = Bytes;
+    type Data = Data;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Data>, axum::Error>>> {
         // The connection asks for more only after it could send the last data.
         self.exchange.taken();
-        if !self.left.is_empty() {
-            let left = std::mem::take(&mut self.left);
+        if let Some(left) = self.left.take() {
             return Poll::Ready(Some(Ok(self.hand_over(left))));
         }
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        Poll::Ready(frame.map(|frame| match frame?.into_data() {
-            Ok(data) => Ok(self.hand_over(data)),
-            Err(trailers) => Ok(trailers),
+        Poll::Ready(frame.map(|frame| {
+            let usage = self.place.as_deref().map(InFlight::usage);
+            let frame = frame?.map_data(|bytes| Data::new(bytes, usage));
+            match frame.into_data() {
+                Ok(data) => Ok(self.hand_over(data)),
+                Err(trailers) => Ok(trailers),
+            }
         }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left.is_empty() && self.body.is_end_stream()
+        self.left.is_none() && self.body.is_end_stream()
     }
 
     /// The size of the whole body: it is asked for only before the first data.

@@ -26,7 +26,7 @@
 //! | the proxy gets no answer from the daemon | 503 or 504 | `ServiceUnavailable` with `Retry-After`, `Timeout` |
 //! | larder does not serve the path | 404 | `NotFound`, with a cause of type `PathNotServed` |
 //! | a method that the path does not take: a write, or a GET of a review | 405 | `MethodNotAllowed` |
-//! | too many requests over HTTP/2 are in flight | 429 | `TooManyRequests`, with `Retry-After` |
+//! | the caller has as many requests in flight, watches, or bytes of answers as it may have | 429 | `TooManyRequests`, with `Retry-After` |
 //! | a request that is passed on: the API server is away, or late, or too many are under way | 503, 504, 429 | `ServiceUnavailable` and `TooManyRequests` with `Retry-After`, `Timeout` |
 //! | its body is too large, or does not arrive; it would replace an object of which the caller has a part | 413, 408, 409 | `RequestEntityTooLarge`, `Timeout`, `Conflict` |
 //! | the daemon is ending, or too many connections are open | 503 | `ServiceUnavailable` |
@@ -39,6 +39,7 @@ use crate::caller::{Caller, Container};
 use crate::daemon_error::DaemonError;
 use crate::pass_through::PassThroughError;
 use crate::token::TokenRefusal;
+use crate::usage::Limit;
 use crate::wire;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -133,8 +134,10 @@ pub(crate) enum ApiError {
     Ending,
     #[error("too many connections to larder are open: close some, or try again")]
     TooManyConnections,
-    #[error("too many requests over HTTP/2 are in flight: wait for some to end, or try again")]
+    #[error("too many requests to the proxy are in flight: wait for some to end, or try again")]
     TooManyRequests,
+    #[error("{}", over_limit(*limit, *most))]
+    OverLimit { limit: Limit, most: usize },
     #[error("cannot write the answer: {0}")]
     Unwritable(String),
 }
@@ -155,6 +158,19 @@ impl Violation {
         match self {
             Self::Forbidden(_) => "FieldValueForbidden",
             Self::Unsupported { .. } => "FieldValueNotSupported",
+        }
+    }
+}
+
+fn over_limit(limit: Limit, most: usize) -> String {
+    match limit {
+        Limit::Requests => {
+            format!("this client has {most} requests in flight, as many as it may: wait for some to end, or try again")
+        }
+        Limit::Watches => format!("this client has {most} watches open, as many as it may: close some, or try again"),
+        Limit::Bytes => {
+            "larder holds as many bytes of answers for this client as it may: read what was asked for, or try again"
+                .to_owned()
         }
     }
 }
@@ -235,7 +251,7 @@ impl ApiError {
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NotAcceptable { .. } => StatusCode::NOT_ACCEPTABLE,
             Self::MethodNotAllowed(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRequests | Self::OverLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::WaitTimedOut { .. } | Self::TooLargeVersion { .. } | Self::Daemon(DaemonError::Late { .. }) => {
                 StatusCode::GATEWAY_TIMEOUT
             }
@@ -277,6 +293,7 @@ impl ApiError {
             Self::Ending
             | Self::TooManyConnections
             | Self::TooManyRequests
+            | Self::OverLimit { .. }
             | Self::TooLargeVersion { .. }
             | Self::Daemon(_) => Some(Duration::from_secs(1)),
             _ => None,

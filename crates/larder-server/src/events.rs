@@ -11,6 +11,7 @@ use crate::access::{Events, Reader};
 use crate::error::ApiError;
 use crate::local_api::answer;
 use crate::params::Params;
+use crate::usage::{Held, Watching};
 use crate::wire::{EventLine, LifecycleEvent};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -29,7 +30,7 @@ pub(crate) async fn lifecycle(reader: Reader, params: Params) -> Result<Response
     let (recent, events) = reader.lifecycle_events()?;
     let text = |name| params.text(name).map(str::to_owned);
     let tail = params.count("tail")?.unwrap_or(usize::MAX);
-    let lines = Lines { namespace: text("namespace"), pod: text("pod"), events };
+    let mut lines = Lines { namespace: text("namespace"), pod: text("pod"), events, place: None };
     let mut first = BytesMut::new();
     if params.flag("sync") {
         lines.sync(&mut first);
@@ -43,6 +44,7 @@ pub(crate) async fn lifecycle(reader: Reader, params: Params) -> Result<Response
     if !params.flag("watch") {
         return Ok((headers, first.freeze()).into_response());
     }
+    lines.place = reader.watch_of(first.len())?;
     // The first part goes out at once, even if it is empty, so that the client gets the head of the answer.
     let first = stream::iter([Ok::<Bytes, Infallible>(first.freeze())]);
     let more = stream::unfold(lines, |mut lines| async move { Some((Ok(lines.next().await?), lines)) });
@@ -55,6 +57,8 @@ struct Lines {
     /// Only events of pods of this name.
     pod: Option<String>,
     events: Events,
+    /// Among the watches of the caller's identity, with the bytes that its first part holds.
+    place: Option<(Watching, Held)>,
 }
 
 impl Lines {
@@ -64,6 +68,9 @@ impl Lines {
 
     /// The next lines; `None` once the daemon ends.
     async fn next(&mut self) -> Option<Bytes> {
+        if let Some((_, held)) = &mut self.place {
+            held.clear();
+        }
         let mut out = BytesMut::new();
         let ending = self.reader().app().ending.clone();
         while out.is_empty() {

@@ -21,8 +21,9 @@ mod input;
 
 use crate::activity::Activity;
 use crate::caller::Caller;
-use crate::connection::{self, Client, Http2};
+use crate::connection::{self, Client};
 use crate::limits::Limits;
+use crate::usage::{Identity, Usages};
 use arbitrary::Unstructured;
 use axum::body::Body;
 use axum::extract::Request;
@@ -127,14 +128,15 @@ async fn converse(bench: &Bench, sent: Vec<u8>, problems: Arc<Mutex<Vec<String>>
         }
     });
     let limits = Limits::default();
-    let refused = &bench.app.metrics.refused;
+    let usages = Usages::new(&limits, bench.app.metrics.refused.clone());
     let client = Client {
         router: bench.local.clone().layer(check),
         head_timeout: limits.head_timeout,
         stall_timeout: limits.stall_timeout,
         drain_timeout: limits.drain_timeout,
         most_requests: usize::MAX,
-        http2: Some(Http2::new(limits.http2_streams, limits.http2_requests, refused)),
+        http2_streams: Some(limits.http2_streams),
+        usage: Identity::of(&root()).map(|identity| usages.of(&identity)),
         caller: root(),
     };
     let (theirs, ours) = tokio::io::duplex(64 << 10);

@@ -76,6 +76,7 @@ mod request_body;
 mod serve;
 mod socket;
 mod token;
+mod usage;
 mod whois;
 pub mod wire;
 

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 /// The most connections that a setting may allow: more than a process may have files.
 const MOST_CONNECTIONS: usize = 1 << 20;
+/// The least bytes that a setting may allow: a few answers fit.
+const LEAST_BYTES: usize = 64 << 10;
+/// The most bytes that a setting may allow: more than a node has.
+const MOST_BYTES: usize = 1 << 40;
 /// The longest time that a setting may allow.
 const LONGEST: Duration = Duration::from_hours(24);
 
@@ -27,17 +31,31 @@ pub struct Limits {
     /// the new one with 503.
     pub connections: usize,
     /// Open connections of one pod: of its containers to the socket, and over TLS from the first good token of the pod on. Default: 16, counted
-    /// for each pod, so that no pod takes a connection from another or from admins. One more is treated as above. All connections of the pod
-    /// together have as many requests under way over HTTP/2, and over TLS, as `http2_streams` says.
+    /// for each pod, so that no pod takes a connection from another or from admins. One more is treated as above. A user of the host, or a
+    /// client with a certificate, to whom a rule of the policy file shows something may have as many.
     pub pod_connections: usize,
+    /// Open connections of all pods and of such users together. Default: 2048, which no node of 110 pods reaches. For one more, larder closes one
+    /// of the pod that has the most, so that a pod gets one whatever others do.
+    pub pods_connections: usize,
+    /// Requests in flight of one pod, or of such a user or client, watches and waits among them. Default: 100. One more is answered with 429.
+    pub pod_requests: usize,
+    /// Open watches of one pod, or of such a user or client. Default: 64: an informer has one for each kind. One more is answered with 429.
+    pub pod_watches: usize,
+    /// Bytes of answers that one pod, or such a user or client, has not taken yet. Default: 32 MiB: the list of 110 pods has about one. An
+    /// answer beyond that is refused with 429; an identity that holds nothing may have one of any size.
+    pub pod_bytes: usize,
+    /// The same of all pods and such users and clients together. Default: 256 MiB. Beyond that, each may still have an equal share.
+    pub pods_bytes: usize,
     /// Open connections of other callers, who get only a 403. Default: 32, counted separately, so that they take no connection from
     /// root. As many may be of processes in containers that the container runtime has not told of yet. One more is treated as above.
     pub foreign_connections: usize,
     /// Requests that one connection over HTTP/2 may have under way at once. Default: 100, as the API server's.
     pub http2_streams: usize,
-    /// Requests over HTTP/2 that are answered at once, on all connections of root and the daemon's own user together, watches
-    /// among them. Default: 2048. One more is answered with 429.
-    pub http2_requests: usize,
+    /// Requests in flight of root, and of each other admin, watches among them. Default: 2048. One more is answered with 429.
+    pub admin_requests: usize,
+    /// Bytes of answers that root, or another admin, has not taken yet. Default: 1 GiB: some hundred agents may list at once. An answer
+    /// beyond that is refused with 429.
+    pub admin_bytes: usize,
     /// Open connections of clients that may read, to the TLS listener. Default: 512. One more is treated as above.
     pub listen_connections: usize,
     /// Connections to the TLS listener in their handshake, and of clients that may not read or have not shown a token yet. Default: 128, counted separately, so that
@@ -68,9 +86,15 @@ impl Default for Limits {
         Self {
             connections: 512,
             pod_connections: 16,
+            pods_connections: 2048,
+            pod_requests: 100,
+            pod_watches: 64,
+            pod_bytes: 32 << 20,
+            pods_bytes: 256 << 20,
             foreign_connections: 32,
             http2_streams: 100,
-            http2_requests: 2048,
+            admin_requests: 2048,
+            admin_bytes: 1 << 30,
             listen_connections: 512,
             listen_foreign_connections: 128,
             metrics_connections: 32,
@@ -97,14 +121,17 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The first limit that is invalid: a count of 0 or above 2^20, or a time of 0 or above a day.
+    /// The first limit that is invalid: a count of 0 or above 2^20, bytes below 64 KiB or above 1 TiB, or a time of 0 or above a day.
     pub fn validate(&self) -> Result<(), LimitError> {
         for (field, count) in [
             ("connections", self.connections),
             ("pod_connections", self.pod_connections),
+            ("pods_connections", self.pods_connections),
+            ("pod_requests", self.pod_requests),
+            ("pod_watches", self.pod_watches),
             ("foreign_connections", self.foreign_connections),
             ("http2_streams", self.http2_streams),
-            ("http2_requests", self.http2_requests),
+            ("admin_requests", self.admin_requests),
             ("listen_connections", self.listen_connections),
             ("listen_foreign_connections", self.listen_foreign_connections),
             ("metrics_connections", self.metrics_connections),
@@ -112,6 +139,13 @@ impl Limits {
         ] {
             if !(1..=MOST_CONNECTIONS).contains(&count) {
                 return Err(LimitError { field, problem: format!("must be from 1 to {MOST_CONNECTIONS}") });
+            }
+        }
+        for (field, bytes) in
+            [("pod_bytes", self.pod_bytes), ("pods_bytes", self.pods_bytes), ("admin_bytes", self.admin_bytes)]
+        {
+            if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
+                return Err(LimitError { field, problem: format!("must be from {LEAST_BYTES} to {MOST_BYTES} bytes") });
             }
         }
         for (field, time) in [
@@ -147,7 +181,13 @@ mod tests {
         check("pod_connections", &|limits| limits.pod_connections = 0);
         check("foreign_connections", &|limits| limits.foreign_connections = usize::MAX);
         check("http2_streams", &|limits| limits.http2_streams = 0);
-        check("http2_requests", &|limits| limits.http2_requests = usize::MAX);
+        check("admin_requests", &|limits| limits.admin_requests = usize::MAX);
+        check("pods_connections", &|limits| limits.pods_connections = 0);
+        check("pod_requests", &|limits| limits.pod_requests = 0);
+        check("pod_watches", &|limits| limits.pod_watches = 0);
+        check("pod_bytes", &|limits| limits.pod_bytes = 1);
+        check("pods_bytes", &|limits| limits.pods_bytes = usize::MAX);
+        check("admin_bytes", &|limits| limits.admin_bytes = 0);
         check("listen_connections", &|limits| limits.listen_connections = 0);
         check("listen_foreign_connections", &|limits| limits.listen_foreign_connections = 0);
         check("handshake_timeout", &|limits| limits.handshake_timeout = Duration::ZERO);

@@ -2,6 +2,7 @@
 
 use crate::caller::Caller;
 use crate::pass_through::PassMetrics;
+use crate::usage::Limit;
 use http::StatusCode;
 use larder_policy::Rule;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -65,6 +66,22 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
+/// A word of a bounded set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabel {
+    limit: &'static str,
+}
+
+/// Requests that were refused because their client uses as much as it may.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refused(Family<LimitLabel, Counter>);
+
+impl Refused {
+    pub(crate) fn count(&self, limit: Limit) {
+        self.0.get_or_create(&LimitLabel { limit: limit.as_str() }).inc();
+    }
+}
+
 /// From 100 µs to 3.3 s: answers from the cache, and answers that wait for a fetch.
 const SECONDS: [f64; 16] = [
     0.000_1, 0.000_2, 0.000_4, 0.000_8, 0.001_6, 0.003_2, 0.006_4, 0.012_8, 0.025_6, 0.051_2, 0.102_4, 0.204_8,
@@ -85,8 +102,7 @@ pub(crate) struct ServerMetrics {
     decisions: Family<DecisionLabels, Counter>,
     tokens_refused: Family<ReasonLabel, Counter>,
     pub(crate) pass_through: PassMetrics,
-    /// Requests over HTTP/2 that were refused.
-    pub(crate) refused: Counter,
+    pub(crate) refused: Refused,
     /// Connections of callers who may see nothing.
     pub(crate) foreign: Counter,
     /// Decisions that are in no line of the audit.
@@ -104,7 +120,7 @@ impl ServerMetrics {
             decisions: Family::default(),
             tokens_refused: Family::default(),
             pass_through: PassMetrics::new(registry),
-            refused: Counter::default(),
+            refused: Refused::default(),
             foreign: Counter::default(),
             audit_lost: Counter::default(),
         };
@@ -132,9 +148,12 @@ impl ServerMetrics {
         );
         registry.register(
             "larder_http_requests_refused",
-            "HTTP/2 requests that larder refused because too many were in flight",
-            metrics.refused.clone(),
+            "Requests that larder refused because of what their client uses already, by limit",
+            metrics.refused.0.clone(),
         );
+        for limit in Limit::ALL {
+            drop(metrics.refused.0.get_or_create(&LimitLabel { limit: limit.as_str() }));
+        }
         registry.register("larder_http_connections", "Open connections", metrics.connections.clone());
         registry.register(
             "larder_http_connections_evicted",

@@ -25,14 +25,13 @@ mod forward;
 use crate::activity::Activity;
 use crate::admission::{Admission, Admitted};
 use crate::caller::Caller;
-use crate::connection::{self, Client, Http2};
+use crate::connection::{self, Client};
 use crate::handshake;
 use crate::limits::{LimitError, Limits};
 use axum::Router;
 use forward::Upstream;
 use jiff::Timestamp;
 use larder_tls::{Ephemeral, TlsError};
-use prometheus_client::metrics::counter::Counter;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::error::Error;
@@ -64,7 +63,7 @@ pub struct ProxyOptions {
     pub socket: PathBuf,
     /// The port on 127.0.0.1. Default: 0, any free one.
     pub port: u16,
-    /// The limits of clients. `connections` (64) and `http2_requests` (256) are lower than the daemon's; the others are the same.
+    /// The limits of clients. `connections` (64) and `admin_requests` (256) are lower than the daemon's; the others are the same.
     /// Those of other listeners have no effect.
     pub limits: Limits,
 }
@@ -72,7 +71,7 @@ pub struct ProxyOptions {
 impl ProxyOptions {
     /// A proxy to the daemon with this socket.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        let limits = Limits { connections: CONNECTIONS, http2_requests: REQUESTS, ..Limits::default() };
+        let limits = Limits { connections: CONNECTIONS, admin_requests: REQUESTS, ..Limits::default() };
         Self { socket: socket.into(), port: 0, limits }
     }
 }
@@ -133,7 +132,7 @@ impl Proxy {
         let names = [address.ip().to_string(), "localhost".to_owned()].into();
         let tls = Ephemeral::make(&address.to_string(), &names, now)?;
         let token = random_token().map_err(|error| ProxyError::Random(error.into()))?;
-        let upstream = Arc::new(Upstream::new(socket, token, limits.http2_requests, ending.clone()));
+        let upstream = Arc::new(Upstream::new(socket, token, limits.admin_requests, ending.clone()));
         Ok(Self { listener, address, tls, upstream, limits, ending })
     }
 
@@ -159,15 +158,15 @@ impl Proxy {
     /// If it is dropped, it ends at once, and each open connection ends after its request.
     pub async fn run(self) {
         let Self { listener, tls, upstream, limits, ending, .. } = self;
-        // The limit of requests in flight is the upstream's, which knows whether a request has the token. Here it is that of streams.
-        let streams = limits.connections.saturating_mul(limits.http2_streams);
         let client = Client {
             router: Router::new().fallback(forward::forward).with_state(upstream),
             head_timeout: limits.head_timeout,
             stall_timeout: limits.stall_timeout,
             drain_timeout: limits.drain_timeout,
             most_requests: usize::MAX,
-            http2: Some(Http2::new(limits.http2_streams, streams, &Counter::default())),
+            http2_streams: Some(limits.http2_streams),
+            // The limit of requests in flight is the upstream's, which knows whether a request has the token.
+            usage: None,
             caller: Caller::Anonymous,
         };
         let handshake_timeout = limits.handshake_timeout;

@@ -12,6 +12,7 @@
 //!   waits at once, drops half-sent requests, and removes the socket's file.
 
 mod local;
+mod shares;
 mod tls;
 
 use crate::access::{Policies, PolicyError};
@@ -28,12 +29,13 @@ use crate::listen::Listen;
 use crate::metrics::Listener;
 use crate::pass_through::{PassThroughOptionError, PassThroughOptions, Passing};
 use crate::socket::{self, PersistentSocket, SocketError};
+use crate::usage::{Identity, Usages};
 use axum::Router;
 use larder_node::{Node, PassThrough};
 use larder_tls::{TlsError, TlsOptions};
-use local::Pods;
 use parking_lot::Mutex;
 use rustix::io::Errno;
+use shares::Shares;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -255,13 +257,14 @@ impl Server {
             tracker: TaskTracker::new(),
             app: Arc::clone(&self.app),
             admins: self.admins,
+            usages: Usages::new(&self.limits, self.app.metrics.refused.clone()),
             open: Mutex::new(Open {
-                own: Admission::new(self.limits.connections),
-                pods: Pods::default(),
+                own: Shares::new(self.limits.connections),
+                pods: Shares::new(self.limits.pods_connections),
                 unidentified: Admission::new(self.limits.foreign_connections),
                 foreign: Admission::new(self.limits.foreign_connections),
                 metrics: Admission::new(self.limits.metrics_connections),
-                listen: Admission::new(self.limits.listen_connections),
+                listen: Shares::new(self.limits.listen_connections),
                 handshakes: Admission::new(self.limits.listen_foreign_connections),
                 passed: Admission::new(self.limits.listen_foreign_connections),
                 last_failure: None,
@@ -301,19 +304,22 @@ struct Connections {
     tracker: TaskTracker,
     app: Arc<App>,
     admins: Admins,
+    usages: Usages,
     open: Mutex<Open>,
 }
 
 /// The open connections by kind of client. They share one lock, because they share the files of the process.
 struct Open {
-    own: Admission,
-    /// Connections of containers, for each pod.
-    pods: Pods,
+    /// Connections of admins to the socket.
+    own: Shares,
+    /// Connections of pods, on both listeners, and of users of the host who may see something.
+    pods: Shares,
     /// Connections of processes in containers that the runtime has not told of yet.
     unidentified: Admission,
     foreign: Admission,
     metrics: Admission,
-    listen: Admission,
+    /// Connections over TLS of clients whose certificates may read.
+    listen: Shares,
     /// Connections over TLS in their handshake, and of clients that may not read.
     handshakes: Admission,
     /// Connections over TLS of clients that larder does not know, and whose requests go to the API server.
@@ -326,18 +332,20 @@ impl Open {
     /// Closes the connection that has waited longest for its client, and returns its listener.
     fn evict(&mut self) -> Option<Listener> {
         let kinds = [
-            (Listener::Socket, &mut self.own),
             (Listener::Socket, &mut self.unidentified),
             (Listener::Socket, &mut self.foreign),
             (Listener::Metrics, &mut self.metrics),
-            (Listener::Tls, &mut self.listen),
             (Listener::Tls, &mut self.handshakes),
             (Listener::Tls, &mut self.passed),
         ];
-        let of_pods = self.pods.admissions().map(|pod| (Listener::Socket, pod));
+        let of_identities =
+            [(Listener::Socket, &mut self.own), (Listener::Socket, &mut self.pods), (Listener::Tls, &mut self.listen)];
+        let of_identities = of_identities
+            .into_iter()
+            .flat_map(|(listener, shares)| shares.admissions().map(move |one| (listener, one)));
         let waiting = kinds
             .into_iter()
-            .chain(of_pods)
+            .chain(of_identities)
             .filter_map(|(listener, kind)| Some((kind.longest_waiting()?, listener, kind)));
         let ((_, at), listener, kind) = waiting.min_by_key(|((since, _), ..)| *since)?;
         kind.evict(at);
@@ -356,7 +364,7 @@ fn remedy(error: &io::Error) -> &'static str {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE) => {
             "larder has as many open files as it may have; raise the limit of open files (LimitNOFILE= of systemd, \
-             ulimit -n), or lower limits.connections. Idle connections are closed meanwhile"
+             ulimit -n), or lower limits.connections and limits.podsConnections. Idle connections are closed meanwhile"
         }
         Some(Errno::NFILE) => {
             "the machine has as many open files as it may have; find the process that opens them, or raise fs.file-max. \
@@ -375,7 +383,8 @@ impl Connections {
             stall_timeout: self.limits.metrics_stall_timeout,
             drain_timeout: self.limits.drain_timeout,
             most_requests: self.limits.metrics_requests_per_connection,
-            http2: None,
+            http2_streams: None,
+            usage: None,
             caller: Caller::Anonymous,
         };
         while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
@@ -385,6 +394,11 @@ impl Connections {
                 None => drop(stream.try_write(&turned_away())),
             }
         }
+    }
+
+    /// How many connections an identity may have.
+    fn most_of(&self, identity: &Identity) -> usize {
+        if identity.is_admin() { usize::MAX } else { self.limits.pod_connections }
     }
 
     /// Finds or makes room for one more connection, and counts the evicted or refused ones.

@@ -20,6 +20,7 @@ use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::freshness::generated;
 use crate::pass_through::{AskingPod, Connected, Passing, Sender};
+use crate::usage::InFlight;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State};
@@ -40,7 +41,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tower::ServiceExt as _;
 
 /// How long the runtime may take to tell of the containers of a pod whose token is shown.
@@ -185,7 +185,7 @@ impl TokenPod {
     }
 
     /// The UID by which the container runtime knows the pod.
-    fn runtime_uid(&self) -> PodUid {
+    pub(crate) fn runtime_uid(&self) -> PodUid {
         PodUid::from(self.pod.runtime_uid())
     }
 }
@@ -203,7 +203,7 @@ pub(crate) trait Places: Send + Sync + fmt::Debug {
     /// # Errors
     ///
     /// The pod has as many connections, or requests, as it may have.
-    fn enter(&self, pod: &PodUid) -> Result<Option<OwnedSemaphorePermit>, ApiError>;
+    fn enter(&self, pod: &PodUid) -> Result<InFlight, ApiError>;
 
     /// Counts the connection as one of a client that larder does not know, and whose requests go to the API server.
     ///
@@ -244,11 +244,10 @@ async fn dispatch(
         Err(refusal) => return pass_or_refuse(&routes, places, request, &token, refusal).await,
     };
     let place = match places.map(|Extension(places)| places.enter(&pod.runtime_uid())).transpose() {
-        Ok(place) => place.flatten(),
+        Ok(place) => place.map(Arc::new),
         Err(full) => return full.into_response(),
     };
-    let place = Arc::new(place);
-    let here = |request| answer_here(&routes, request, &pod, &place);
+    let here = |request| answer_here(&routes, request, &pod, place.clone());
     let sender = Sender::pod(&pod.runtime_uid(), &token);
     let (Some(passing), Some(sender)) = (&routes.passing, sender) else { return here(request).await };
     let view = app.policy.current().view(&Subject::Pod(Arc::clone(&pod.access.subject)));
@@ -261,9 +260,12 @@ async fn answer_here(
     routes: &Routes,
     mut request: Request,
     pod: &Arc<TokenPod>,
-    place: &Arc<Option<OwnedSemaphorePermit>>,
+    place: Option<Arc<InFlight>>,
 ) -> Response {
     let app = &routes.app;
+    if let Some(place) = &place {
+        request.extensions_mut().insert(place.usage().clone());
+    }
     request.extensions_mut().insert(Caller::Token(Arc::clone(pod)));
     let (verb, path) = (verb_of(request.method()), request.uri().path().to_owned());
     let mut ended = Box::pin(noted_end(Arc::clone(app), Arc::clone(pod), verb, path));
@@ -273,10 +275,15 @@ async fn answer_here(
         refusal = &mut ended => return Caller::RefusedToken(Arc::new(refusal)).refusal().into_response(),
     };
     // What has a length is whole already.
-    if response.body().size_hint().exact().is_some() {
-        return response;
+    let mut response = match response.body().size_hint().exact() {
+        Some(_) => response,
+        None => response.map(|body| Body::new(EndingBody { body, ended })),
+    };
+    // The connection holds the place until the answer has ended.
+    if let Some(place) = place {
+        response.extensions_mut().insert(place);
     }
-    response.map(|body| Body::new(EndingBody { body, ended, place: Arc::clone(place) }))
+    response
 }
 
 /// Waits until the token of a request would be refused, or would show something else, and notes that.
@@ -340,12 +347,10 @@ fn take_bearer(headers: &mut HeaderMap) -> Option<Result<String, TokenError>> {
     Some(Ok(token))
 }
 
-/// The body of an answer that ends with the token. It holds the place of its request.
+/// The body of an answer that ends with the token.
 struct EndingBody {
     body: Body,
     ended: Pin<Box<dyn Future<Output = TokenRefusal> + Send>>,
-    #[expect(dead_code, reason = "it is held until the answer has ended")]
-    place: Arc<Option<OwnedSemaphorePermit>>,
 }
 
 impl hyper::body::Body for EndingBody {

@@ -61,7 +61,7 @@ impl SeenJournal {
     }
 
     fn given(&self, snapshot: Snapshot) -> Result<Snapshot, ApiError> {
-        let Reader { app, access } = &self.reader;
+        let Reader { app, access, .. } = &self.reader;
         let is_same = app.policy.gives(&access.key, &access.view, self.kind(), snapshot.version);
         if is_same { Ok(snapshot) } else { Err(ApiError::Expired(CHANGED.to_owned())) }
     }
@@ -72,7 +72,7 @@ impl SeenJournal {
     ///
     /// Also if the caller saw something else at that version.
     pub(crate) fn resume(&self, version: u64) -> Result<SeenFollower, ApiError> {
-        let Reader { app, access } = &self.reader;
+        let Reader { app, access, .. } = &self.reader;
         if !app.policy.may_resume(&access.key, self.kind(), version, self.journal.version()) {
             return Err(ApiError::Expired(CHANGED.to_owned()));
         }

@@ -1,12 +1,18 @@
 //! Connections over streams in memory, with a client of HTTP/2 that can do what no decent one does.
 
 use super::*;
+use crate::limits::Limits;
+use crate::metrics::Refused;
+use crate::usage::{Identity, Limit, Usages};
 use axum::extract::State;
 use axum::routing::get;
+use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
 use h2::{Reason, RecvStream};
 use http::StatusCode;
+use larder_pod_status::PodUid;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -49,6 +55,7 @@ impl Handlers {
 /// A listener in memory.
 struct Listener {
     client: Client,
+    requests: usize,
     handlers: Handlers,
     tasks: TaskTracker,
     token: CancellationToken,
@@ -75,10 +82,11 @@ impl Listener {
             stall_timeout: STALL,
             drain_timeout: DRAIN,
             most_requests: usize::MAX,
-            http2: Some(Http2::new(streams, requests, &Counter::default())),
+            http2_streams: Some(streams),
+            usage: Some(usage(|limits| limits.pod_requests = requests)),
             caller: Caller::Anonymous,
         };
-        Self { client, handlers, tasks: TaskTracker::new(), token: CancellationToken::new() }
+        Self { client, requests, handlers, tasks: TaskTracker::new(), token: CancellationToken::new() }
     }
 
     fn connect(&self) -> (DuplexStream, Served) {
@@ -103,8 +111,15 @@ impl Listener {
     }
 
     fn places(&self) -> usize {
-        self.client.http2.as_ref().unwrap().requests.available_permits()
+        self.requests - self.client.usage.as_ref().unwrap().used(Limit::Requests)
     }
+}
+
+/// What a pod uses, with other limits than the defaults.
+fn usage(change: impl FnOnce(&mut Limits)) -> Usage {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    Usages::new(&limits, Refused::default()).of(&Identity::Pod(PodUid::from("uid-web")))
 }
 
 fn large() -> Bytes {
@@ -185,7 +200,6 @@ async fn a_request_too_many_on_all_connections_is_refused_with_when_to_ask_again
             serde_json::from_slice(&read(refused.into_body(), Duration::ZERO).await.unwrap()).unwrap();
         assert_eq!((&status["kind"], &status["reason"]), (&"Status".into(), &"TooManyRequests".into()));
     }
-    assert_eq!(listener.client.http2.as_ref().unwrap().refused.get(), 2);
     listener.handlers.answers.add_permits(1);
     settled().await;
     assert_eq!(ask(&one, "/ok").await.unwrap().status(), StatusCode::OK, "there is a place again");
@@ -413,7 +427,7 @@ async fn a_head_that_is_too_large_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn where_http2_is_not_spoken_its_preface_is_refused() {
     let mut listener = Listener::new(1, 1);
-    listener.client.http2 = None;
+    listener.client.http2_streams = None;
     let (mut stream, served) = listener.connect();
     stream.write_all(PREFACE).await.unwrap();
     let mut got = Vec::new();
@@ -472,4 +486,50 @@ async fn an_answer_before_the_end_of_the_body_says_that_the_connection_ends() {
         assert!(answer.starts_with("HTTP/1.1 405 ") || answer.starts_with("HTTP/1.1 400 "), "{headers}: {answer}");
         assert!(answer.contains("connection: close") && is_closed, "{headers}: {answer}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_does_not_take_is_held_for_it_until_it_goes_over_either_protocol() {
+    let listener = Listener::new(10, 10);
+    let held = || listener.client.usage.as_ref().unwrap().used(Limit::Bytes);
+    let (requests, _, served) = listener.connect_http2().await;
+    let untaken = ask(&requests, "/large").await.unwrap();
+    settled().await;
+    assert!(held() > 0, "the connection has a part of it");
+    assert_eq!(read(untaken.into_body(), Duration::ZERO).await.unwrap().len(), large().len());
+    settled().await;
+    assert_eq!(held(), 0, "it was taken");
+    drop(requests);
+    let _ = within_limit(served).await;
+
+    let (mut stream, served) = listener.connect();
+    stream.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    settled().await;
+    let before = held();
+    assert!(before > large().len() / 2, "the connection has all of it: {before}");
+    let mut half = vec![0; large().len() / 2];
+    within_limit(stream.read_exact(&mut half)).await.unwrap();
+    settled().await;
+    assert!(held() < before, "{before} {}", held());
+    drop(stream);
+    let _ = within_limit(served).await;
+    settled().await;
+    assert_eq!((held(), listener.places()), (0, 10), "the client has gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_too_many_over_http1_is_refused_too() {
+    let listener = Listener::new(10, 1);
+    let (mut one, _one) = listener.connect();
+    one.write_all(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    settled().await;
+    let (mut other, _other) = listener.connect();
+    other.write_all(b"GET /ok HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let (refused, is_closed) = sent(&mut other).await;
+    assert!(refused.starts_with("HTTP/1.1 429 ") && refused.contains("retry-after: 1"), "{refused}");
+    assert!(!is_closed && refused.contains("this client has 1 requests in flight"), "{refused}");
+    listener.handlers.answers.add_permits(1);
+    assert!(sent(&mut one).await.0.ends_with("answered"));
+    other.write_all(b"GET /ok HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    assert!(sent(&mut other).await.0.ends_with("ok"));
 }

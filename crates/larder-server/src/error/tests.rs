@@ -92,6 +92,10 @@ fn each_error_has_its_status() {
     check(late(), 504, "Timeout", &late().to_string());
     check(ApiError::Ending, 503, "ServiceUnavailable", "larder is shutting down");
     check(ApiError::TooManyRequests, 429, "TooManyRequests", &ApiError::TooManyRequests.to_string());
+    for limit in Limit::ALL {
+        let over = || ApiError::OverLimit { limit, most: 7 };
+        check(over(), 429, "TooManyRequests", &over().to_string());
+    }
     check(ApiError::TooManyConnections, 503, "ServiceUnavailable", &ApiError::TooManyConnections.to_string());
 }
 

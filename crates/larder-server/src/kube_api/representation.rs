@@ -5,12 +5,13 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::freshness::AnswerFreshness;
 use crate::params::Params;
+use crate::usage::Length;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Body as _, Frame, SizeHint};
 use larder_resource::journal::Resource;
 use larder_resource::representation::{IncludeObject, Table, partial_metadata, partial_metadata_list};
 use larder_resource::{Kind, json_of_resource, whole_json};
@@ -202,7 +203,11 @@ impl Representation {
 
 /// An answer of JSON, with what it says of its freshness.
 pub(super) fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response {
+    let length = body.size_hint().exact();
     let mut response = body.into_response();
+    if let Some(length) = length {
+        response.extensions_mut().insert(Length(length));
+    }
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(freshness) = freshness {
@@ -330,7 +335,6 @@ fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator<Item = [By
 mod tests {
     use super::*;
     use http_body_util::BodyExt as _;
-    use hyper::body::Body as _;
     use larder_resource::journal::ENCODINGS;
     use std::collections::HashMap;
 

@@ -13,6 +13,8 @@
 //!   When the caller no longer sees what it saw at the beginning, because the policy has changed, what has left its view is DELETED, with its
 //!   name, UID and version alone, and the watch ends with 410.
 //! - *Alone*: a client that reads too slowly is cut off, and no other one notices.
+//! - *Bounded*: a watch counts to its caller's [identity](crate::usage), with what it has not sent yet. A watch that has more to send than its
+//!   caller may hold ends with 429.
 //!
 //! # Limits
 //!
@@ -24,6 +26,7 @@ use super::representation::Representation;
 use crate::access::{Reader, SeenEntries, SeenEntry, SeenFollower, SeenJournal};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::usage::{Held, Watching};
 use axum::body::Body;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::stream;
@@ -61,7 +64,8 @@ pub(super) fn refused(error: &ApiError) -> Body {
 ///
 /// # Errors
 ///
-/// 410 where it cannot begin after the given version, 504 where it begins with the objects of a version in the future.
+/// 410 where it cannot begin after the given version, 504 where it begins with the objects of a version in the future, 429 where its caller has
+/// as many watches, or bytes, as it may have.
 pub(super) fn begin(
     app: &Arc<App>,
     journal: &SeenJournal,
@@ -79,9 +83,14 @@ pub(super) fn begin(
         (Some(false), Version::Any) => (None, journal.follow()?.1),
         (_, Version::NotOlderThan(version) | Version::Exact(version)) => (None, journal.resume(version)?),
     };
+    let initial = initial.map(|snapshot| {
+        let ends_at = options.send_initial_events.filter(|with_end| *with_end).map(|_| snapshot.version);
+        Initial::new(options.wanted.of(snapshot), ends_at)
+    });
+    let place = journal.reader().watch_of(initial.as_ref().map_or(0, |initial| initial.bytes))?;
     let now = Instant::now();
     let lasts = options.timeout.unwrap_or_else(|| app.jitter.between(SHORTEST..=2 * SHORTEST));
-    let mut watch = Watch {
+    let watch = Watch {
         app: Arc::clone(app),
         reader: journal.reader().clone(),
         policy: app.policy.changes(),
@@ -93,14 +102,11 @@ pub(super) fn begin(
         bookmarks: options.bookmarks,
         ends_at: now + lasts,
         bookmark_at: now + BOOKMARK_PERIOD,
-        initial: None,
+        initial,
         out: Chunks::default(),
+        place,
         has_ended: false,
     };
-    if let Some(snapshot) = initial {
-        let ends_at = options.send_initial_events.filter(|with_end| *with_end).map(|_| snapshot.version);
-        watch.initial = Some(Initial { objects: watch.wanted.of(snapshot).into(), ends_at });
-    }
     // The head of the answer goes out at once, even if no event does.
     let first = stream::iter([Ok::<Bytes, Infallible>(Bytes::new())]);
     let events = stream::unfold(watch, |mut watch| async move { Some((Ok(watch.next().await?), watch)) });
@@ -110,8 +116,23 @@ pub(super) fn begin(
 /// What a watch begins with. It is encoded while the client takes it.
 struct Initial {
     objects: VecDeque<Arc<Resource>>,
+    /// The length of their JSON.
+    bytes: usize,
     /// The version of the bookmark that ends it, if the client asked for that.
     ends_at: Option<u64>,
+}
+
+impl Initial {
+    fn new(objects: Vec<Arc<Resource>>, ends_at: Option<u64>) -> Self {
+        let bytes = objects.iter().map(|object| (**object).as_ref().json_len()).sum();
+        Self { objects: objects.into(), bytes, ends_at }
+    }
+
+    fn next(&mut self) -> Option<Arc<Resource>> {
+        let object = self.objects.pop_front()?;
+        self.bytes = self.bytes.saturating_sub((*object).as_ref().json_len());
+        Some(object)
+    }
 }
 
 struct Watch {
@@ -131,13 +152,15 @@ struct Watch {
     bookmark_at: Instant,
     initial: Option<Initial>,
     out: Chunks,
+    /// Among the watches of the caller's identity, with the bytes that are held for it.
+    place: Option<(Watching, Held)>,
     has_ended: bool,
 }
 
 impl Watch {
     /// Encodes some more of what the watch begins with.
     fn begin(&mut self, mut initial: Initial) {
-        while let Some(object) = initial.objects.pop_front() {
+        while let Some(object) = initial.next() {
             self.event(EventType::Added, &object, None);
             if !self.out.ready.is_empty() {
                 self.initial = Some(initial);
@@ -155,6 +178,7 @@ impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(chunk) = self.out.next() {
+                self.hold();
                 return Some(chunk);
             }
             let follower = self.follower.as_mut().filter(|_| !self.has_ended)?;
@@ -165,6 +189,7 @@ impl Watch {
                     self.begin(initial);
                 }
                 self.out.flush();
+                self.hold();
                 continue;
             }
             let wakes_at = if self.bookmarks { self.bookmark_at.min(self.ends_at) } else { self.ends_at };
@@ -192,6 +217,20 @@ impl Watch {
                 }
             }
             self.out.flush();
+            self.hold();
+        }
+    }
+
+    /// Holds what is not sent yet against what the caller's identity may hold, and ends the watch if that is too much.
+    fn hold(&mut self) {
+        let Some((_, held)) = &mut self.place else { return };
+        let bytes = self.out.bytes + self.initial.as_ref().map_or(0, |initial| initial.bytes);
+        if let Err(error) = held.set(bytes) {
+            held.clear();
+            (self.initial, self.out) = (None, Chunks::default());
+            self.out.error(&error);
+            self.out.flush();
+            self.has_ended = true;
         }
     }
 
@@ -300,6 +339,8 @@ impl Watch {
 #[derive(Default)]
 struct Chunks {
     ready: VecDeque<Bytes>,
+    /// How many bytes are ready.
+    bytes: usize,
     open: BytesMut,
 }
 
@@ -311,7 +352,7 @@ impl Chunks {
         for part in parts {
             if part.len() > COPIED || !may_copy {
                 self.flush();
-                self.ready.push_back(part);
+                self.push(part);
             } else {
                 self.open.extend_from_slice(&part);
             }
@@ -334,12 +375,20 @@ impl Chunks {
 
     fn flush(&mut self) {
         if !self.open.is_empty() {
-            self.ready.push_back(self.open.split().freeze());
+            let open = self.open.split().freeze();
+            self.push(open);
         }
     }
 
+    fn push(&mut self, chunk: Bytes) {
+        self.bytes += chunk.len();
+        self.ready.push_back(chunk);
+    }
+
     fn next(&mut self) -> Option<Bytes> {
-        self.ready.pop_front()
+        let chunk = self.ready.pop_front()?;
+        self.bytes -= chunk.len();
+        Some(chunk)
     }
 }
 

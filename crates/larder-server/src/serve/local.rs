@@ -11,123 +11,53 @@
 //!   namespace. Everybody else is a container, whatever its user and groups, or nobody.
 //! - *Ended is closed*: the connection of a container ends when the runtime tells that the container has ended, or when its pod has gone. A
 //!   request under way then, such as a watch, ends with it.
-//! - *Apart*: the connections of each pod, of root, and of those who may see nothing have places of their own. So have those of containers that
-//!   are waited for.
+//! - *Apart*: the connections of pods, of admins, and of those who may see nothing have places of their own, and pods [share](super::shares) theirs.
+//!   So have those of containers that are waited for.
 
-use super::{Connections, Open, turn_away, turned_away};
+use super::{Connections, turn_away, turned_away};
 use crate::access::Access;
 use crate::activity::Activity;
 use crate::admins::Admins;
-use crate::admission::{Admission, Admitted};
 use crate::app;
 use crate::caller::{Caller, Container};
-use crate::connection::{self, Client, Http2};
-use crate::limits::Limits;
+use crate::connection::{self, Client};
 use crate::metrics::Listener;
 use crate::socket::PersistentSocket;
+use crate::usage::{Identity, Usage};
 use futures_util::FutureExt as _;
 use larder_identity::{Peer, PeerError, Process, ProcessError};
 use larder_node::{Node, Whois, WhoisError, WhoisPod};
 use larder_pleg::ContainerState;
-use larder_pod_status::PodUid;
-use prometheus_client::metrics::counter::Counter;
 use rustix::io::Errno;
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
-use tokio::sync::Semaphore;
 
 /// How long the runtime may take to tell of the container of a process that has connected.
 const IDENTIFY: Duration = Duration::from_secs(5);
 /// How many connections may be closed to open the files that one look takes.
 const MOST_EVICTIONS: usize = 8;
 
-/// The open connections of pods, and of users of the host.
-#[derive(Default)]
-pub(super) struct Pods(HashMap<Of, PodClients>);
-
-/// Whose connections have places of their own.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Of {
-    Pod(PodUid),
-    /// A user of the host who is no admin, and to whom a rule of the policy file shows something.
-    User(u32),
-}
-
-#[derive(Clone)]
-pub(super) struct PodLimits {
-    pub(super) http2: Http2,
-    /// Connections that are being turned away, each with an answer.
-    turning_away: Arc<Semaphore>,
-}
-
-struct PodClients {
-    admission: Admission,
-    limits: PodLimits,
-}
-
-impl Pods {
-    /// Those of each pod.
-    pub(super) fn admissions(&mut self) -> impl Iterator<Item = &mut Admission> {
-        self.0.values_mut().map(|pod| &mut pod.admission)
-    }
-
-    /// Takes one more connection of a pod or a user, with its activity.
-    pub(super) fn admit(
-        &mut self,
-        of: &Of,
-        activity: Arc<Activity>,
-        limits: &Limits,
-        refused: &Counter,
-    ) -> (Admitted, PodLimits) {
-        if !self.0.contains_key(of) {
-            // So there are at most as many pods as there are connections, and one.
-            self.0.retain(|_, pod| !pod.admission.is_empty());
-        }
-        let pod = self.0.entry(of.clone()).or_insert_with(|| PodClients {
-            admission: Admission::new(limits.pod_connections),
-            limits: PodLimits {
-                http2: Http2::new(limits.http2_streams, limits.http2_streams, refused),
-                turning_away: Arc::new(Semaphore::new(limits.pod_connections)),
-            },
-        });
-        (pod.admission.admit_as(activity), pod.limits.clone())
-    }
-}
-
-/// How clients of the socket are served.
-struct Clients {
-    client: Client,
-    own_http2: Http2,
-    foreign_http2: Http2,
-}
-
 impl Connections {
     /// Takes connections until the token is cancelled.
     pub(super) async fn take_local(self: &Arc<Self>, socket: &mut PersistentSocket) {
-        let refused = &self.app.metrics.refused;
-        let clients = Arc::new(Clients {
-            client: Client {
-                router: app::local(&self.app),
-                head_timeout: self.limits.head_timeout,
-                stall_timeout: self.limits.stall_timeout,
-                drain_timeout: self.limits.drain_timeout,
-                most_requests: usize::MAX,
-                http2: None,
-                caller: Caller::Anonymous,
-            },
-            own_http2: Http2::new(self.limits.http2_streams, self.limits.http2_requests, refused),
-            // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
-            foreign_http2: Http2::new(1, self.limits.foreign_connections, refused),
-        });
+        let client = Client {
+            router: app::local(&self.app),
+            head_timeout: self.limits.head_timeout,
+            stall_timeout: self.limits.stall_timeout,
+            drain_timeout: self.limits.drain_timeout,
+            most_requests: usize::MAX,
+            http2_streams: Some(self.limits.http2_streams),
+            usage: None,
+            caller: Caller::Anonymous,
+        };
         while let Some(accepted) = self.token.run_until_cancelled(socket.accept()).await {
             let Some(stream) = self.accepted(accepted).await else { continue };
             // Now, and not in a task: the sooner, the surer that the process is the one that connected.
             match self.first_look(&stream).await {
-                Look::Known(caller) => self.serve_caller(stream, caller, &clients),
-                Look::Later(peer) => self.serve_once_known(stream, peer, &clients),
+                Look::Known(caller) => self.serve_caller(stream, caller, client.clone()),
+                Look::Later(peer) => self.serve_once_known(stream, peer, client.clone()),
             }
         }
     }
@@ -153,12 +83,12 @@ impl Connections {
     }
 
     /// Waits in a task until the runtime tells of the container of the process.
-    fn serve_once_known(self: &Arc<Self>, stream: UnixStream, peer: Peer, clients: &Arc<Clients>) {
+    fn serve_once_known(self: &Arc<Self>, stream: UnixStream, peer: Peer, client: Client) {
         let Some(activity) = self.admit(|open| open.unidentified.admit(), Listener::Socket) else {
             drop(stream.try_write(&turned_away()));
             return;
         };
-        let (this, clients) = (Arc::clone(self), Arc::clone(clients));
+        let this = Arc::clone(self);
         self.tracker.spawn(async move {
             let caller = tokio::select! {
                 caller = identify(this.app.node.for_larder(), &this.admins, &peer, IDENTIFY) => {
@@ -168,67 +98,63 @@ impl Connections {
                 () = this.token.cancelled() => return,
             };
             drop(activity);
-            this.serve_caller(stream, caller, &clients);
+            this.serve_caller(stream, caller, client);
         });
     }
 
-    fn serve_caller(self: &Arc<Self>, stream: UnixStream, caller: Caller, clients: &Clients) {
-        if let Caller::Container(container) = caller {
-            return self.serve_container(stream, container, clients);
-        }
-        if let Caller::Host { uid, is_admin: false, .. } = caller
-            && Access::may_any(&self.app, &caller)
-        {
-            let Some((stream, activity, limits)) = self.admit_one_of(&Of::User(uid), stream) else { return };
-            let client = Client { http2: Some(limits.http2), caller, ..clients.client.clone() };
-            return self.serve(stream, Listener::Socket, client, activity);
-        }
-        let (http2, activity) = if caller.is_admin() {
-            (&clients.own_http2, self.admit(|open| open.own.admit(), Listener::Socket))
-        } else {
-            self.app.metrics.foreign.inc();
-            (&clients.foreign_http2, self.admit(|open| open.foreign.admit(), Listener::Socket))
+    fn serve_caller(self: &Arc<Self>, stream: UnixStream, caller: Caller, client: Client) {
+        let may_read = matches!(caller, Caller::Container(_)) || Access::may_any(&self.app, &caller);
+        let Some(identity) = Identity::of(&caller).filter(|_| may_read) else {
+            return self.serve_foreign(stream, caller, client);
         };
-        let client = Client { http2: Some(http2.clone()), caller, ..clients.client.clone() };
-        match activity {
+        let (usage, most) = (self.usages.of(&identity), self.most_of(&identity));
+        let activity = self.admit(
+            |open| {
+                let shares = if identity.is_admin() { &mut open.own } else { &mut open.pods };
+                shares.admit(&identity, most, Activity::new())
+            },
+            Listener::Socket,
+        );
+        let Some(activity) = activity else { return self.turn_away(stream, usage) };
+        let client = Client { usage: Some(usage), caller, ..client };
+        match client.caller.clone() {
+            Caller::Container(container) => self.serve_container(stream, container, client, activity),
+            _ => self.serve(stream, Listener::Socket, client, activity),
+        }
+    }
+
+    /// Serves a caller who may see nothing.
+    fn serve_foreign(self: &Arc<Self>, stream: UnixStream, caller: Caller, client: Client) {
+        self.app.metrics.foreign.inc();
+        // One request at a time, as over HTTP/1.1: then the limit of connections is enough.
+        let client = Client { http2_streams: Some(1), caller, ..client };
+        match self.admit(|open| open.foreign.admit(), Listener::Socket) {
             Some(activity) => self.serve(stream, Listener::Socket, client, activity),
             // Written only as far as that is possible without waiting. The client finds the connection closed in any case.
             None => drop(stream.try_write(&turned_away())),
         }
     }
 
-    /// A place among the connections of a pod or a user, and its limits; a connection without a place is turned away.
-    fn admit_one_of(
-        self: &Arc<Self>,
-        of: &Of,
-        mut stream: UnixStream,
-    ) -> Option<(UnixStream, Arc<Activity>, PodLimits)> {
-        let mut limits = None;
-        let admit = |open: &mut Open| {
-            let (admitted, of_pod) = open.pods.admit(of, Activity::new(), &self.limits, &self.app.metrics.refused);
-            limits = Some(of_pod);
-            admitted
-        };
-        let activity = self.admit(admit, Listener::Socket);
-        let limits = limits?;
-        let Some(activity) = activity else {
-            if let Ok(place) = limits.turning_away.try_acquire_owned() {
-                self.tracker.spawn(async move {
-                    turn_away(&mut stream).await;
-                    drop(place);
-                });
-            }
-            return None;
-        };
-        Some((stream, activity, limits))
+    /// Answers a connection for which there is no room.
+    fn turn_away(&self, mut stream: UnixStream, usage: Usage) {
+        match usage.turn_away() {
+            Some(place) => drop(self.tracker.spawn(async move {
+                turn_away(&mut stream).await;
+                drop((place, usage));
+            })),
+            // Written only as far as that is possible without waiting.
+            None => drop(stream.try_write(&turned_away())),
+        }
     }
 
-    fn serve_container(self: &Arc<Self>, stream: UnixStream, container: Arc<Container>, clients: &Clients) {
-        let of = Of::Pod(container.uid.clone());
-        let Some((stream, activity, limits)) = self.admit_one_of(&of, stream) else { return };
+    fn serve_container(
+        self: &Arc<Self>,
+        stream: UnixStream,
+        container: Arc<Container>,
+        client: Client,
+        activity: Arc<Activity>,
+    ) {
         tracing::debug!(%container, id = container.id, user = container.user, "a container has connected");
-        let caller = Caller::Container(Arc::clone(&container));
-        let client = Client { http2: Some(limits.http2), caller, ..clients.client.clone() };
         let this = Arc::clone(self);
         self.tracker.spawn(async move {
             this.app.metrics.connection_opened(Listener::Socket);

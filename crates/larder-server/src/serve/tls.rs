@@ -5,24 +5,24 @@
 //! - A connection counts as foreign until its handshake has shown that its client may read, or until a token has shown that the client is a
 //!   pod of this node. Clients that do not finish their handshake take no connection from clients that may read.
 //! - From its first good token on, a connection counts as one of the token's pod, with those of its containers on the socket: no pod takes a
-//!   connection from another, or from admins. So do its requests.
+//!   connection from another, or from admins. Each request counts to the pod of its own token.
 //! - The certificate of an admin, or of a client to whom a rule of the policy file shows something, comes first: a token beside it is not looked at.
 //! - A connection of a client that larder does not know, and whose requests go to the API server, counts as one of these. So such clients take no
 //!   connection from handshakes.
 //! - A connection ends with the client's certificate, and when the authorities of clients change.
 
-use super::local::{Of, PodLimits};
-use super::{Connections, Open};
+use super::Connections;
 use crate::access::Access;
 use crate::admission::Admitted;
 use crate::caller::Caller;
-use crate::connection::{self, Client, Http2};
+use crate::connection::{self, Client};
 use crate::error::ApiError;
 use crate::handshake;
 use crate::listen::{Listen, wall_time};
 use crate::metrics::Listener;
 use crate::pass_through::{Connected, Passing, Serving};
 use crate::token::{self, Places};
+use crate::usage::{Identity as Of, InFlight};
 use crate::{activity::Activity, app};
 use axum::Extension;
 use jiff::Timestamp;
@@ -35,7 +35,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +48,8 @@ struct Clients {
 struct TokenPlaces {
     connections: Arc<Connections>,
     activity: Arc<Activity>,
-    limits: Mutex<Option<PodLimits>>,
+    /// Whether the connection has that place.
+    has_place: Mutex<bool>,
     /// Whether the connection counts as one whose requests are passed on.
     is_passed: Mutex<bool>,
 }
@@ -61,37 +61,30 @@ impl fmt::Debug for TokenPlaces {
 }
 
 impl Places for TokenPlaces {
-    fn enter(&self, pod: &PodUid) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
-        let mut limits = self.limits.lock();
-        let limits = match &mut *limits {
-            Some(limits) => limits,
-            none => {
-                let connections = &self.connections;
-                let mut of_pod = None;
-                let admitted = connections.admit(
-                    |open| {
-                        let (refused, own) = (&connections.app.metrics.refused, Arc::clone(&self.activity));
-                        let (admitted, limits) =
-                            open.pods.admit(&Of::Pod(pod.clone()), own, &connections.limits, refused);
-                        if !matches!(admitted, Admitted::No) {
-                            open.handshakes.release(&self.activity);
-                            open.passed.release(&self.activity);
-                            of_pod = Some(limits);
-                        }
-                        admitted
-                    },
-                    Listener::Tls,
-                );
-                drop(admitted);
-                none.insert(of_pod.ok_or(ApiError::TooManyConnections)?)
-            }
-        };
-        limits.http2.place().map(Some).ok_or(ApiError::TooManyRequests)
+    fn enter(&self, pod: &PodUid) -> Result<InFlight, ApiError> {
+        let (connections, identity) = (&self.connections, Of::Pod(pod.clone()));
+        let mut has_place = self.has_place.lock();
+        if !*has_place {
+            let most = connections.most_of(&identity);
+            let admitted = connections.admit(
+                |open| {
+                    let admitted = open.pods.admit(&identity, most, Arc::clone(&self.activity));
+                    if !matches!(admitted, Admitted::No) {
+                        open.handshakes.release(&self.activity);
+                        open.passed.release(&self.activity);
+                    }
+                    admitted
+                },
+                Listener::Tls,
+            );
+            *has_place = admitted.is_some();
+        }
+        if *has_place { connections.usages.of(&identity).request() } else { Err(ApiError::TooManyConnections) }
     }
 
     fn enter_unknown(&self) -> Result<(), ApiError> {
         let mut is_passed = self.is_passed.lock();
-        if *is_passed || self.limits.lock().is_some() {
+        if *is_passed || *self.has_place.lock() {
             return Ok(());
         }
         let admitted = self.connections.admit(
@@ -119,21 +112,19 @@ impl Connections {
         passing: Option<Passing>,
     ) {
         let Some((listener, listen)) = listen else { return };
-        let refused = &self.app.metrics.refused;
-        let client = |router, http2| Client {
+        let client = |router| Client {
             router,
             head_timeout: self.limits.head_timeout,
             stall_timeout: self.limits.stall_timeout,
             drain_timeout: self.limits.drain_timeout,
             most_requests: usize::MAX,
-            http2: Some(http2),
+            http2_streams: Some(self.limits.http2_streams),
+            usage: None,
             caller: Caller::Anonymous,
         };
-        let (streams, requests) = (self.limits.http2_streams, self.limits.http2_requests);
         let clients = Arc::new(Clients {
-            may_read: client(app::local(&self.app), Http2::new(streams, requests, refused)),
-            // The limits over HTTP/2 are those of each connection: see there.
-            others: client(token::routes(&self.app, passing), Http2::new(streams, streams, refused)),
+            may_read: client(app::local(&self.app)),
+            others: client(token::routes(&self.app, passing)),
         });
         let accepting = async {
             while let Some(accepted) = self.token.run_until_cancelled(listener.accept()).await {
@@ -191,9 +182,11 @@ impl Connections {
             Identity::Refused { .. } | Identity::Anonymous => None,
         };
         let caller = Caller::of_client(identity);
-        let (client, activity) = if Access::may_any(&self.app, &caller) {
-            match self.admit(|open: &mut Open| open.listen.admit(), Listener::Tls) {
-                Some(own) => (clients.may_read.clone(), own),
+        let may_read = Access::may_any(&self.app, &caller);
+        let (client, activity) = if let Some(of) = Of::of(&caller).filter(|_| may_read) {
+            let most = self.most_of(&of);
+            match self.admit(|open| open.listen.admit(&of, most, Activity::new()), Listener::Tls) {
+                Some(own) => (Client { usage: Some(self.usages.of(&of)), ..clients.may_read.clone() }, own),
                 None => return turn_away(&mut stream).await,
             }
         } else {
@@ -229,13 +222,11 @@ impl Connections {
     fn other_client(self: &Arc<Self>, others: &Client, activity: &Arc<Activity>, peer: IpAddr) -> Client {
         let connected = Connected { peer, activity: Arc::clone(activity) };
         let (connections, activity) = (Arc::clone(self), Arc::clone(activity));
-        let places: Arc<dyn Places> =
-            Arc::new(TokenPlaces { connections, activity, limits: Mutex::default(), is_passed: Mutex::default() });
+        let (has_place, is_passed) = (Mutex::default(), Mutex::default());
+        let places: Arc<dyn Places> = Arc::new(TokenPlaces { connections, activity, has_place, is_passed });
         let router = others.router.clone().layer(Extension(places)).layer(Extension(connected));
-        let streams = self.limits.http2_streams;
         // Requests with a token have places of their pod, and the others are answered at once. So one connection keeps no other one waiting.
-        let http2 = Some(Http2::new(streams, streams, &self.app.metrics.refused));
-        Client { router, http2, ..others.clone() }
+        Client { router, ..others.clone() }
     }
 }
 

@@ -63,6 +63,12 @@ impl Place {
         self.run_in(&self.sandbox, name)
     }
 
+    /// A running container of the pod `other`.
+    pub(crate) fn run_other(&self, name: &str) -> Container {
+        let sandbox = self.cri.containers().run_sandbox(&SandboxSpec::new("shop", "other", "uid-other"));
+        self.run_in(&sandbox, name)
+    }
+
     fn run_in(&self, sandbox: &str, name: &str) -> Container {
         let id = self.cri.containers().create_container(sandbox, name, "shop/web:1").unwrap();
         self.cri.containers().start_container(&id).unwrap();
@@ -70,7 +76,7 @@ impl Place {
     }
 
     /// `curl` in a container, as that user.
-    fn curl(&self, container: &Container, user: u32, path: &str) -> Command {
+    pub(crate) fn curl(&self, container: &Container, user: u32, path: &str) -> Command {
         let mut command = container.cgroups.command(user);
         command.args(["curl", "--silent", "--show-error", "--no-buffer", "--unix-socket"]).arg(self.daemon.socket());
         command.args(["--write-out", "\n%{http_code}"]).arg(format!("http://larder{path}"));
@@ -126,7 +132,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    async fn next(&mut self) -> Option<String> {
+    pub(crate) async fn next(&mut self) -> Option<String> {
         tokio::time::timeout(LIMIT, self.lines.next_line()).await.expect("it goes on or ends").unwrap()
     }
 
@@ -195,8 +201,7 @@ impl Drop for Cgroups {
 async fn a_container_sees_its_own_whatever_its_user_and_nothing_of_others() {
     let place = Place::start(&[]).await;
     let app = place.run("app");
-    let sandbox = place.cri.containers().run_sandbox(&SandboxSpec::new("shop", "other", "uid-other"));
-    let other = place.run_in(&sandbox, "app");
+    let other = place.run_other("app");
     for user in [0, NOBODY] {
         let get = async |path: &str| place.ask(&app, user, path).await;
         let (code, text) = get(DB).await;
@@ -465,8 +470,7 @@ async fn a_pod_that_has_all_its_connections_takes_none_from_others() {
     fs::write(config.path(), "limits: {podConnections: 2}\n").unwrap();
     let place = Place::start(&["--config", config.path().to_str().unwrap()]).await;
     let app = place.run("app");
-    let sandbox = place.cri.containers().run_sandbox(&SandboxSpec::new("shop", "other", "uid-other"));
-    let other = place.run_in(&sandbox, "app");
+    let other = place.run_other("app");
     let mut watches = Vec::new();
     for _ in 0..2 {
         let mut watch = place.watch(&app, "/api/v1/secrets?watch=true");

@@ -18,6 +18,7 @@
 //! | `whois` | whose a process, a container's ID or a cgroup is: told, waited for, refused |
 //! | `access` | what a process in a container sees over the socket, and until when |
 //! | `policy` | what the rules of a policy file show and hide, and what a change of the file does |
+//! | `limits` | what one pod or user may use at once, and that it takes nothing from others |
 //! | `audit` | the lines of decisions: who, what, by which rule, and never a value or a token |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `tokens` | what a pod sees over TLS with its service-account token, and until when |
@@ -31,6 +32,7 @@ mod clients;
 mod credentials;
 mod events;
 mod harness;
+mod limits;
 mod listen;
 mod loopback;
 mod manifests;

@@ -509,3 +509,39 @@ async fn pods_with_tokens_keep_neither_each_other_nor_admins_out() {
     drop(watches);
     until("there is room again", async || (place.get(&token, DB).await.code == 200).then_some(())).await;
 }
+
+#[tokio::test]
+async fn a_pod_has_as_many_watches_and_requests_by_its_tokens_as_it_may() {
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), "limits: {podWatches: 2, podRequests: 3}\n").unwrap();
+    let place = Place::start(&["--config", config.path().to_str().unwrap()]).await;
+    // Tokens of one pod count together, and on every connection.
+    let mut watches = Vec::new();
+    for over in [&b"http/1.1"[..], b"h2"] {
+        let mut watch = place.watch(&place.token(), "/api/v1/secrets?watch=true", over).await;
+        assert_eq!(watch.next().await.expect("an event")["type"], "ADDED");
+        watches.push(watch);
+    }
+    let token = place.token();
+    let answer = place.get(&token, "/api/v1/secrets?watch=true").await;
+    refused(&answer, 429, "this client has 2 watches open");
+    assert_eq!(answer.header("retry-after"), "1");
+    assert_eq!(place.get(&token, DB).await.code, 200, "it may still read");
+    let wait = "/larder/v1/pods/uid-web/status?newerThan=2099-01-01T00:00:00Z&timeout=5m";
+    let asking = async {
+        until("it waits", async || place.metrics().await.contains("larder_pod_status_open_waits 1\n").then_some(()))
+            .await;
+        refused(&place.get(&token, DB).await, 429, "this client has 3 requests in flight");
+        let other = place.signer.token(&claims("other", "uid-other"));
+        assert_eq!(place.get(&other, TLS).await.code, 200);
+        let mut watch = place.watch(&other, "/api/v1/secrets?watch=true", b"h2").await;
+        assert_eq!(watch.next().await.expect("an event")["type"], "ADDED");
+    };
+    tokio::select! {
+        answer = place.ask("GET", &token, wait, "") => panic!("{answer:?}"),
+        () = asking => {}
+    }
+    drop(watches);
+    let again = "/api/v1/secrets?watch=true&timeoutSeconds=1";
+    until("there is room again", async || (place.get(&token, again).await.code == 200).then_some(())).await;
+}

@@ -180,14 +180,27 @@ settings! {
 
     /// The most connections of the host's root, larder's own user and the admin groups
     serve.limits.connections;
-    /// The most connections of one pod, to the socket and, by its token, to listen
+    /// The most connections of one pod, to the socket and, by its token, to listen; also of a user or client to whom a rule of the policy file
+    /// shows something
     serve.limits.pod_connections;
+    /// The most connections of all pods and such users; for one more, larder closes one of the pod that has the most
+    serve.limits.pods_connections;
+    /// The most requests in flight of one pod, or of such a user or client, watches among them; one more gets a 429
+    serve.limits.pod_requests;
+    /// The most open watches of one pod, or of such a user or client; one more gets a 429
+    serve.limits.pod_watches;
+    /// The most bytes of answers that one pod, or such a user or client, has not taken yet; an answer beyond that gets a 429
+    serve.limits.pod_bytes;
+    /// The same of all pods and such users and clients together; beyond that, each may still have an equal share
+    serve.limits.pods_bytes;
     /// The most connections of other callers, who only get a 403
     serve.limits.foreign_connections;
     /// The most requests in flight on one HTTP/2 connection
     serve.limits.http2_streams;
-    /// The most HTTP/2 requests in flight on all connections of root, larder's own user and the admin groups; one more gets a 429
-    serve.limits.http2_requests;
+    /// The most requests in flight of root, or of another admin, watches among them; one more gets a 429
+    serve.limits.admin_requests;
+    /// The most bytes of answers that root, or another admin, has not taken yet; an answer beyond that gets a 429
+    serve.limits.admin_bytes;
     /// The most connections to listen of clients that may read
     serve.limits.listen_connections;
     /// The most connections to listen in their handshake, or of clients that may not read or have not shown a token yet; as many of clients that larder does not know, and whose requests are passed on
