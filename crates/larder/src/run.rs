@@ -135,10 +135,10 @@ struct Listening {
 /// To be called within a tokio runtime.
 pub(crate) async fn start(
     mut config: Config,
-    serve: ServeOptions,
+    mut serve: ServeOptions,
     token: CancellationToken,
 ) -> anyhow::Result<Running> {
-    config.kube.plugin_open_files = open_files::raise_limit(&config, &serve);
+    config.kube.plugin_open_files = open_files::raise_limit(&config, &mut serve);
     let (socket, tls) = (serve.socket.clone(), serve.tls.clone());
     let sleep = SleepTimer::start().context("cannot create a timer that counts the time this machine sleeps")?;
     let node = Node::start(config, token.clone()).await?;
