@@ -31,6 +31,8 @@
 //! - *Identity from the kernel*: everybody may connect to the socket. The host's root and the daemon's own user see everything, a container sees
 //!   [what is its own](larder_policy#without-a-file), and nobody else sees anything.
 //! - *Identity from a certificate*: over TLS, only a client with a certificate of the group of admins may read.
+//! - *Passed on as the caller, or not at all*: with [`PassThroughOptions`], what larder does not answer a client with a token goes to the API
+//!   server with this token, and never with larder's credentials.
 //! - *Bounded*: connections, requests at once, the time to send a request, the time to read an answer, and every wait have limits, which
 //!   hold for HTTP/1.1 and HTTP/2. Idle and slow clients keep nobody out.
 //! - *Status*: every error except those of the health checks is a `Status` of the Kubernetes API in JSON ([`ErrorBody`]).
