@@ -34,7 +34,9 @@
 //! - *Passed on as the caller, or not at all*: with [`PassThroughOptions`], what larder does not answer a client with a token goes to the API
 //!   server with this token, and never with larder's credentials.
 //! - *Bounded*: connections, requests at once, the time to send a request, the time to read an answer, and every wait have limits, which
-//!   hold for HTTP/1.1 and HTTP/2. Idle and slow clients keep nobody out.
+//!   hold for HTTP/1.1 and HTTP/2. Idle and slow clients keep nobody out. Connections, requests, watches and untaken bytes are counted for
+//!   each pod, user and client, so that none takes them from another.
+//! - *Audited*: each decision on what a caller may see is counted, and has a line where [`AuditOptions`] ask for that.
 //! - *Status*: every error except those of the health checks is a `Status` of the Kubernetes API in JSON ([`ErrorBody`]).
 //! - *Nothing on the metrics' address*: no answer of it names the node, a server, a user or an object, or quotes an error.
 //!
