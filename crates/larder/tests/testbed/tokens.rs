@@ -138,11 +138,12 @@ async fn pods_see_their_own_by_the_tokens_of_the_api_server_and_nothing_of_other
     check("without the API server").await;
 }
 
-/// The docs' pod, by a real kubelet. Its image is one that is there, with kubectl from the host; and it mounts its token itself, which
-/// the API server's admission does elsewhere.
+/// The docs' pod, by a real kubelet. Its image is one that is there, with kubectl from the host; and it names its account and mounts its token itself,
+/// which the API server's admission does elsewhere.
 #[tokio::test]
 async fn the_pod_of_the_docs_follows_its_own_secret_with_kubectl_and_its_token() {
-    let testbed = Testbed::start(Options { kubelet: true, ..Options::default() }).await.expect("testbed");
+    let options = Options { kubelet: true, node_ttl: Some(2), ..Options::default() };
+    let testbed = Testbed::start(options).await.expect("testbed");
     let cluster = Cluster::new(&testbed).await;
     let account: ServiceAccount =
         serde_json::from_value(json!({"metadata": {"name": "default"}})).expect("a service account");
@@ -164,6 +165,7 @@ async fn the_pod_of_the_docs_follows_its_own_secret_with_kubectl_and_its_token()
     let secret: Secret = serde_json::from_value(secret.clone()).expect("a Secret");
     cluster.api().create(&PostParams::default(), &secret).await.expect("created");
     let mut spec = pod["spec"].clone();
+    spec["serviceAccountName"] = "default".into();
     let main = &mut spec["containers"][0];
     main["image"] = larder_testbed::image::BUSYBOX.into();
     main["imagePullPolicy"] = "Never".into();
@@ -173,9 +175,13 @@ async fn the_pod_of_the_docs_follows_its_own_secret_with_kubectl_and_its_token()
     words.retain(|word| word != "--server=https://$(NODE_IP):6440");
     let mounts = main["volumeMounts"].as_array_mut().expect("mounts");
     mounts.push(json!({"name": "kubectl", "mountPath": "/kubectl", "readOnly": true}));
+    // What kubectl is linked to.
+    mounts
+        .extend(["lib", "lib64"].map(|name| json!({"name": name, "mountPath": format!("/{name}"), "readOnly": true})));
     mounts.push(json!({"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}));
     let volumes = spec["volumes"].as_array_mut().expect("volumes");
     volumes.push(json!({"name": "kubectl", "hostPath": {"path": testbed.kubectl_program(), "type": "File"}}));
+    volumes.extend(["lib", "lib64"].map(|name| json!({"name": name, "hostPath": {"path": format!("/{name}")}})));
     volumes.push(json!({"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}));
     let pod = cluster.create_pod("web", spec).await;
 
