@@ -187,6 +187,9 @@ fn a_cgroup_namespace_shows_the_own_container_as_the_hosts_and_another_as_a_cont
     assert!(status.success());
 }
 
+/// How often a PID is reused.
+const REUSED: usize = 100;
+
 /// In a PID namespace of its own, where nothing else takes PIDs.
 #[test]
 fn another_process_with_a_peers_pid_is_not_taken_for_the_peer() {
@@ -199,6 +202,12 @@ fn another_process_with_a_peers_pid_is_not_taken_for_the_peer() {
         assert!(this_test(&mut program).env(OWN_PIDS, "1").status().unwrap().success());
         return;
     }
+    for _ in 0..REUSED {
+        reuse_a_pid();
+    }
+}
+
+fn reuse_a_pid() {
     let mut connected = Connected::by(&["env"]);
     let pid = connected.child.id();
     let held = BOTH.map(|source| Peer::of(&connected.stream, source).unwrap());

@@ -8,7 +8,7 @@ use larder_testkit::objects::{node, pod, secret};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -122,8 +122,19 @@ pub(crate) fn answer(output: Output) -> (u16, String) {
 }
 
 pub(crate) struct Container {
-    id: String,
+    pub(crate) id: String,
     cgroups: Cgroups,
+}
+
+impl Container {
+    /// A program, whose arguments follow, in a cgroup below those of the container, and as that user with these groups.
+    pub(crate) fn command_below(&self, below: &str, user: u32, groups: &str) -> Command {
+        let paths: Vec<_> = self.cgroups.0.iter().map(|path| path.join(below)).collect();
+        for path in &paths {
+            fs::create_dir_all(path).unwrap();
+        }
+        Cgroups::command_at(&paths, user, &["--groups", groups])
+    }
 }
 
 pub(crate) struct Watch {
@@ -177,10 +188,14 @@ impl Cgroups {
     }
 
     fn of_user(&self, user: u32, groups: &[&str]) -> Command {
+        Self::command_at(&self.0, user, groups)
+    }
+
+    fn command_at(paths: &[PathBuf], user: u32, groups: &[&str]) -> Command {
         const ENTER: &str =
             "while [ \"$1\" != -- ]; do echo $$ >\"$1/cgroup.procs\" || exit 1; shift; done; shift; exec \"$@\"";
         let mut command = Command::new("sh");
-        command.args(["-c", ENTER, "sh"]).args(&self.0).arg("--");
+        command.args(["-c", ENTER, "sh"]).args(paths).arg("--");
         let user = user.to_string();
         command.args(["setpriv", "--reuid", &user, "--regid", &user]).args(groups).arg("--");
         command.stdin(Stdio::null());
@@ -192,8 +207,17 @@ impl Drop for Cgroups {
     fn drop(&mut self) {
         for path in &self.0 {
             // One whose processes are still ending stays. No other test has its name.
+            remove_below(path);
             let _ = path.ancestors().take(3).try_for_each(fs::remove_dir);
         }
+    }
+}
+
+/// Removes the cgroups below one.
+fn remove_below(path: &Path) {
+    for child in fs::read_dir(path).into_iter().flatten().flatten().filter(|child| child.path().is_dir()) {
+        remove_below(&child.path());
+        let _ = fs::remove_dir(child.path());
     }
 }
 

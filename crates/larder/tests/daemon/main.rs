@@ -19,6 +19,7 @@
 //! | `access` | what a process in a container sees over the socket, and until when |
 //! | `policy` | what the rules of a policy file show and hide, and what a change of the file does |
 //! | `limits` | what one pod or user may use at once, and that it takes nothing from others |
+//! | `forged` | ten thousand forged attempts to see what is another pod's, of which none succeeds |
 //! | `audit` | the lines of decisions: who, what, by which rule, and never a value or a token |
 //! | `listen` | the local API over TLS: who is let in, certificates that change, `larder kubeconfig` |
 //! | `tokens` | what a pod sees over TLS with its service-account token, and until when |
@@ -31,6 +32,7 @@ mod audit;
 mod clients;
 mod credentials;
 mod events;
+mod forged;
 mod harness;
 mod limits;
 mod listen;
