@@ -325,7 +325,7 @@ impl Endpoint {
         Ok(Pool::new(dial, options, transport))
     }
 
-    /// What comes before the path of a request: scheme, host and port, and the path that the server's address has.
+    /// The scheme, host and port of the server, and the path in its address, which a request's own path follows.
     pub(crate) fn base(&self) -> String {
         let url = &self.url;
         let host = url.authority().map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or_default());

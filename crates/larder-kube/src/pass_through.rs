@@ -88,7 +88,7 @@ impl PassThrough {
     pub(crate) fn new(sessions: Sessions, options: &KubeOptions, transport: &Transport, requests: u32) -> Self {
         let per_connection = options.streams_per_connection.max(1);
         let options = KubeOptions {
-            // One more, for those that the server closes to new requests.
+            // One connection more, because the server may close some to new requests.
             max_connections: requests.div_ceil(per_connection).saturating_add(1),
             http1_connections: requests.max(2),
             ..options.clone()

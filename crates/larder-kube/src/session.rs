@@ -66,7 +66,7 @@ const SLOW: Duration = Duration::from_secs(3);
 pub(crate) struct Session {
     id: u64,
     pub(crate) server: Arc<str>,
-    /// What comes before the path of a request: scheme, host and port, and the path that the server's address has.
+    /// The scheme, host and port of the server, and the path in its address, which a request's own path follows.
     pub(crate) base: String,
     pub(crate) pool: Pool,
     pub(crate) headers: HeaderMap,

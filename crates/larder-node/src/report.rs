@@ -98,7 +98,7 @@ pub struct ListenReport {
     pub tokens: Option<TokenKeysReport>,
 }
 
-/// What the API server has said of tokens (`TokenReview`).
+/// The tokens about which larder has asked the API server (`TokenReview`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]

@@ -1,7 +1,8 @@
 //! The keys with which service-account tokens are verified, and where they come from.
 //!
 //! The keys and the issuer are those of the API server (`/openid/v1/jwks`, `/.well-known/openid-configuration`), or of the settings.
-//! They are read when a token is first shown. While those of the API server are not known, its [verdicts](reviews) on tokens take their place.
+//! They are read when a token is first shown. While larder does not know the API server's keys, it asks the API server about each
+//! token, and remembers the [verdict](reviews).
 //!
 //! # Guarantees
 //!

@@ -303,7 +303,7 @@ fn unwritable(kind: Kind, error: &DecodeError) -> ApiError {
 pub(crate) struct Reader {
     app: Arc<App>,
     access: Access,
-    /// What the caller's identity uses; `None` where nothing is counted.
+    /// Counts the watches and bytes of the caller's identity; `None` where nothing is counted.
     usage: Option<Usage>,
 }
 
@@ -375,7 +375,7 @@ impl Reader {
         if now.view == self.access.view { Ok(()) } else { Err(ApiError::Expired(CHANGED.to_owned())) }
     }
 
-    /// What the caller may see now; `None` for nothing.
+    /// Judges the caller again; `None` if it may see nothing now.
     pub(crate) fn now(&self) -> Option<Access> {
         Access::of(&self.app, self.caller().clone(), Asked::UNDER_WAY).ok()
     }

@@ -119,7 +119,8 @@ async fn method_not_allowed(request: Request) -> ApiError {
     ApiError::only_reads(request.method())
 }
 
-/// Holds what a caller has not taken against what it may hold. Refuses who may see nothing, and notes what anybody else may see, for the [readers](crate::access::Reader) of the handlers.
+/// Refuses who may see nothing, and notes what anybody else may see, for the [readers](crate::access::Reader) of the handlers. Counts the bytes of
+/// the answer as held for the caller until it takes them.
 async fn authorize(State(app): Shared, mut request: Request, next: Next) -> Response {
     match Access::of(&app, caller_of(&request), Asked::of(&request)) {
         Ok(access) => {

@@ -65,7 +65,7 @@ async fn clients_that_do_not_read_hold_up_no_other() {
     let length = timeout(Duration::from_mins(1), read).await.expect("it is not held up");
     assert!(length > 512 << 10, "{length}");
     assert_eq!(connections(&server), 1);
-    // What was not read is there still.
+    // The bytes that the client has not read are still there.
     let first = unread.swap_remove(0).into_body().collect().await.unwrap().to_bytes();
     assert_eq!(first.len(), length);
 }

@@ -5,7 +5,7 @@
 //! - *Remembered*: a verdict holds for its token while the API server does not answer, until the token expires. After [`REFRESH`], the next
 //!   use of the token has the API server asked again, and does not wait.
 //! - *Bounded*: [`MOST`] verdicts are remembered, [`AT_ONCE`] reviews are under way, and of one pod [`OF_A_POD`] wait or are under way. A review
-//!   that has failed pauses those of tokens without a verdict for [`PAUSE`].
+//!   that fails holds back, for [`PAUSE`], the reviews of tokens that have no verdict yet.
 //! - *No token is kept*: a verdict is remembered by the hash of its token.
 //!
 //! # Cancel safety

@@ -1,3 +1,5 @@
+//! Which decisions have a line, which share one, and what a line says.
+
 use super::*;
 use crate::caller::Container;
 use std::fs;

@@ -1,3 +1,5 @@
+//! What an identity may use, what it gives back, and what the others keep.
+
 use super::*;
 use http::StatusCode;
 use http_body_util::BodyExt as _;

@@ -1,4 +1,4 @@
-//! What is asked, what is remembered, and what a failure leaves.
+//! When the API server is asked about a token, how long its verdict holds, and what a failed review changes.
 
 use super::*;
 use larder_clock::VirtualClock;
