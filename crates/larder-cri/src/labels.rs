@@ -1,5 +1,6 @@
 //! What the kubelet leaves with the sandboxes and containers that it creates, as it reads it back.
 
+use larder_pleg::PodMetadata;
 use std::collections::HashMap;
 
 /// The label that holds the UID of a container's pod.
@@ -14,6 +15,13 @@ pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 pub(crate) const HASH: &str = "io.kubernetes.container.hash";
 /// The annotation that holds how often a container was restarted.
 pub(crate) const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
+
+/// The annotation of a sandbox that says where the kubelet has its pod from.
+pub(crate) const SOURCE: &str = "kubernetes.io/config.source";
+/// The source of the pods that the API server has.
+const API_SOURCE: &str = "api";
+/// What the labels of the kubelet itself begin with.
+const OWN_PREFIX: &str = "io.kubernetes.pod.";
 
 pub(crate) type Map = HashMap<String, String>;
 
@@ -32,4 +40,11 @@ pub(crate) fn hash(annotations: &Map) -> u64 {
 /// The number of restarts in the annotations; 0 if it is not there, or none.
 pub(crate) fn restart_count(annotations: &Map) -> u32 {
     annotations.get(RESTART_COUNT).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The labels and annotations of a static pod, from those of its sandbox. `None` for a pod of the API server.
+pub(crate) fn static_pod(mut labels: Map, annotations: Map) -> Option<PodMetadata> {
+    annotations.get(SOURCE).filter(|source| *source != API_SOURCE)?;
+    labels.retain(|label, _| !label.starts_with(OWN_PREFIX));
+    Some(PodMetadata { labels: labels.into_iter().collect(), annotations: annotations.into_iter().collect() })
 }

@@ -147,4 +147,4 @@ pub use pleg::Pleg;
 pub use pod::{ContainerState, RuntimeContainer, RuntimePod};
 pub use runtime::{KnownPod, Runtime};
 pub use runtime_event::{ContainerEvent, ContainerEventKind, EventSource};
-pub use status::{ContainerId, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+pub use status::{ContainerId, ContainerStatus, PodMetadata, PodStatus, SandboxState, SandboxStatus};

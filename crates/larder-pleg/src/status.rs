@@ -28,6 +28,7 @@ use crate::pod::ContainerState;
 use crate::wire;
 use larder_pod_status::PodUid;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What the runtime says of a pod: its addresses, its sandboxes and its containers, exited ones included.
@@ -172,6 +173,19 @@ pub struct SandboxStatus {
     /// The runtime handler that it runs under, if it is not the runtime's default.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub runtime_handler: String,
+    /// The labels and annotations of a static pod, which the API server may not have. Not set for other pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_pod: Option<Box<PodMetadata>>,
+}
+
+/// The labels and annotations of a pod, as the kubelet left them with its sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodMetadata {
+    /// The labels, without those of the kubelet.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// Whether a sandbox is ready.

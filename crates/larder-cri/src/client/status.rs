@@ -168,6 +168,7 @@ pub(super) fn sandbox_status(status: proto::PodSandboxStatus) -> SandboxStatus {
         ips: status.network.map(addresses).unwrap_or_default(),
         host_network: options.is_some_and(|options| options.network == host),
         runtime_handler: status.runtime_handler,
+        static_pod: labels::static_pod(status.labels, status.annotations).map(Box::new),
     }
 }
 

@@ -15,6 +15,7 @@ fn full() -> PodStatus {
             ips: vec!["10.0.0.7".into()],
             host_network: false,
             runtime_handler: "kata".into(),
+            static_pod: None,
         }],
         containers: vec![ContainerStatus {
             id: ContainerId::new("containerd", "c1"),

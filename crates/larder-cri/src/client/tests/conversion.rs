@@ -7,8 +7,8 @@ use crate::labels::{self, Map};
 use crate::labels::{CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID, RESTART_COUNT};
 use crate::proto;
 use larder_pleg::{
-    ContainerEvent, ContainerEventKind, ContainerId, ContainerState, ContainerStatus, RuntimeContainer, SandboxState,
-    SandboxStatus,
+    ContainerEvent, ContainerEventKind, ContainerId, ContainerState, ContainerStatus, PodMetadata, RuntimeContainer,
+    SandboxState, SandboxStatus,
 };
 
 fn map(pairs: &[(&str, &str)]) -> Map {
@@ -254,6 +254,7 @@ fn the_status_of_a_sandbox() {
         ips: vec!["10.0.0.1".into(), "fd00::1".into()],
         host_network: false,
         runtime_handler: "kata".into(),
+        static_pod: None,
     };
     assert_eq!(sandbox_status(status.clone()), expected);
 
@@ -269,6 +270,25 @@ fn the_status_of_a_sandbox() {
 
     let bare = proto::PodSandboxStatus { state: 5, ..Default::default() };
     assert_eq!(sandbox_status(bare), SandboxStatus::default());
+}
+
+#[test]
+fn the_labels_and_annotations_of_a_static_pod_stay() {
+    let of = |source: &str| proto::PodSandboxStatus {
+        labels: map(&[("app", "etcd"), (labels::POD_NAME, "etcd-edge-1"), (labels::POD_UID, "u")]),
+        annotations: map(&[(labels::SOURCE, source), ("a", "b")]),
+        ..Default::default()
+    };
+    let texts = |entries: &[(&str, &str)]| map(entries).into_iter().collect();
+    for source in ["file", "http"] {
+        let metadata = PodMetadata {
+            labels: texts(&[("app", "etcd")]),
+            annotations: texts(&[(labels::SOURCE, source), ("a", "b")]),
+        };
+        assert_eq!(sandbox_status(of(source)).static_pod, Some(metadata.into()));
+    }
+    assert_eq!(sandbox_status(of("api")).static_pod, None);
+    assert_eq!(sandbox_status(proto::PodSandboxStatus { annotations: Map::new(), ..of("file") }).static_pod, None);
 }
 
 #[test]
