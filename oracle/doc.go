@@ -1,7 +1,7 @@
 // Package oracle runs larder's traces on the kubelet's own caches.
 //
-// It links pkg/kubelet/container and pkg/kubelet/util/manager of k8s.io/kubernetes as ordinary dependencies and contains
-// none of their source. What it prints for a trace is by definition right: larder's replay of the same trace has to give
+// It links pkg/kubelet, with pkg/kubelet/container and pkg/kubelet/util/manager, of k8s.io/kubernetes as ordinary dependencies and
+// contains none of their source. What it prints for a trace is by definition right: larder's replay of the same trace has to give
 // the same lines, compared as JSON values. crates/larder-sim/TRACES.md describes both.
 //
 // The program is a test binary, because testing/synctest tells when every goroutine of a trace is blocked, and so which
@@ -25,6 +25,8 @@
 //	tables      {"now":time,"include":"None"|"Metadata"|"Object","object":object or list} or "bookmark" in the place of "object":
 //	            {"table":Table,"metadata":PartialObjectMetadata or its list} as the API server gives them at that time, whole
 //	            objects left out, or {"refused":"why"}; no time is before that of the line above
+//	pods        {"pod":pod (v1),"active":sandbox,"containers":[the containers that the runtime has, newest first]}: the statuses of
+//	            the containers, the phase and the conditions of containers that the kubelet gives the pod
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the
 // trace is passed over. The program ends with code 2, and says why, where it cannot go on. Without -answer the binary runs its tests: the races that traces cannot reach.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests, certificates or tables")
+var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests, certificates, tables or pods")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -61,6 +61,8 @@ func answer(t *testing.T, mode string, input io.Reader, output io.Writer) (err e
 	case "tables":
 		// In a bubble, for its clock stands still.
 		synctest.Test(t, func(*testing.T) { err = answerTables(input, output) })
+	case "pods":
+		err = answerPodViews(input, output)
 	default:
 		err = fmt.Errorf("there is no mode %q", mode)
 	}

@@ -7,15 +7,17 @@
 //!    own tests go by without Go;
 //! 3. how durations, TTL annotations and resourceVersions are read;
 //! 4. which Secrets and ConfigMaps random pods refer to;
-//! 5. what odd kubeconfigs mean, with certificates and keys of all kinds and in odd files: the settings, whether TLS can be set
+//! 5. pods as their node knows them, of random histories of their containers;
+//! 6. what odd kubeconfigs mean, with certificates and keys of all kinds and in odd files: the settings, whether TLS can be set
 //!    up, the headers of a request, and what a credential plugin is told; and what odd manifests mean;
-//! 6. the tables and the metadata of random objects, and of the objects of upstream's own tests;
-//! 7. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
+//! 7. the tables and the metadata of random objects, and of the objects of upstream's own tests;
+//! 8. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
 
 mod compare;
 mod files;
 mod golden;
 mod oracle;
+mod pod_views;
 mod pods;
 mod progress;
 mod tables;
@@ -31,6 +33,8 @@ use std::path::PathBuf;
 
 /// How many kubeconfigs, manifests and tables are compared unless a number is given.
 const FILES: usize = 500;
+/// How many pods as their node knows them are compared unless a number is given.
+const POD_VIEWS: usize = 5_000;
 
 /// What to compare.
 #[derive(clap::Args)]
@@ -47,6 +51,9 @@ pub(crate) struct Arguments {
     /// How many tables of random objects.
     #[arg(long, value_name = "N", default_value_t = FILES)]
     tables: usize,
+    /// How many pods as their node knows them.
+    #[arg(long, value_name = "N", default_value_t = POD_VIEWS)]
+    pod_views: usize,
     /// Where the randomness begins; one of the clock's choice if it is not given. Each trace has the next seed.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -73,6 +80,7 @@ pub(crate) fn check(traces: u64) -> Result<()> {
         kubeconfigs: FILES,
         manifests: FILES,
         tables: FILES,
+        pod_views: POD_VIEWS,
         seed: None,
         kind: None,
         jobs: 2,
@@ -95,6 +103,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("{} kept traces agree", golden::check(&program)?);
     println!("{} durations, annotations and resourceVersions agree", values::check(&program, seed)?);
     println!("{} pods' references agree", pods::check(&program, seed)?);
+
+    let found = pod_views::check(&program, seed, arguments.pod_views)?;
+    println!("{} pods as their node knows them agree: larder brings {} up to date", arguments.pod_views, found.changed);
 
     let found = files::check_kubeconfigs(&program, seed, arguments.kubeconfigs)?;
     println!(
