@@ -9,7 +9,7 @@ use anyhow::Result;
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Measure only what has this in its name: node, large, reads, churn or api.
+    /// Measure only what has this in its name: node, large, reads, identity, churn or api.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
     /// How long objects come and go.
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let daemon = checkout::target().join("dist").join("larder");
     let wants = |name: &str| arguments.only.as_ref().is_none_or(|pattern| name.contains(pattern.as_str()));
     let mut programs = Vec::new();
-    if !wants("api") || ["node", "large", "reads", "churn"].into_iter().any(wants) {
+    if !wants("api") || ["node", "large", "reads", "identity", "churn"].into_iter().any(wants) {
         shell::run(shell::cargo().args(build).args(["release", "--package", "larder-footprint"]))?;
         let mut measure = shell::program_in(&checkout::target().join("release").join("footprint"), checkout::root());
         measure.arg("--daemon").arg(&daemon).arg("--minutes").arg(arguments.minutes.to_string());

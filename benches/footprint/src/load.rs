@@ -91,6 +91,30 @@ pub(crate) async fn read_all(socket: &Path, names: &[Name], connections: usize) 
     Ok(all)
 }
 
+/// Opens so many connections one after another, and reads twice over each of them.
+///
+/// How long it took from the connect to the first answer, and from there to the second.
+pub(crate) async fn new_connections(socket: &Path, path: &str, count: usize) -> Result<(Vec<Duration>, Vec<Duration>)> {
+    let clock = MonotonicClock::new();
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let mut began = clock.now();
+        let mut connection = Connection::open(socket).await?;
+        for all in [&mut first, &mut later] {
+            let (status, _) = connection.get(path).await?;
+            if status != StatusCode::OK {
+                bail!("{path}: {status}");
+            }
+            let now = clock.now();
+            all.push(now.saturating_duration_since(began));
+            began = now;
+        }
+    }
+    first.sort_unstable();
+    later.sort_unstable();
+    Ok((first, later))
+}
+
 /// An open loop: so many reads a second over so many connections, begun when they are due, however long those before take.
 ///
 /// How long each took, from when it was due until all of its answer was there.

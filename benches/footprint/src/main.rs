@@ -7,6 +7,7 @@
 mod daemon;
 mod load;
 mod measurements;
+mod place;
 mod world;
 
 use anyhow::{Result, bail};

@@ -2,8 +2,9 @@
 
 use crate::Figure;
 use crate::daemon::Daemon;
-use crate::load::{Connection, open_loop, read_all};
-use crate::world::{SECRETS_PER_POD, World, secrets};
+use crate::load::{Connection, new_connections, open_loop, read_all};
+use crate::place::Place;
+use crate::world::{SECRETS_PER_POD, World, pod_path, secrets};
 use anyhow::{Context as _, Result};
 use larder_clock::{Clock as _, MonotonicClock};
 use std::path::Path;
@@ -17,10 +18,11 @@ type Measured<'a> = Pin<Box<dyn Future<Output = Result<Vec<Figure>>> + 'a>>;
 type Measurement = fn(&Path, Duration) -> Measured<'_>;
 
 /// Every measurement by its name.
-pub(crate) const ALL: [(&str, Measurement); 4] = [
+pub(crate) const ALL: [(&str, Measurement); 5] = [
     ("node", |daemon, _| Box::pin(node(daemon))),
     ("large", |daemon, _| Box::pin(large(daemon))),
     ("reads", |daemon, _| Box::pin(reads(daemon))),
+    ("identity", |daemon, _| Box::pin(identity(daemon))),
     ("churn", |daemon, lasts| Box::pin(churn(daemon, lasts))),
 ];
 
@@ -37,6 +39,8 @@ const LOAD_LASTS: Duration = Duration::from_secs(20);
 /// Until what the start left to do is done.
 const SETTLES: Duration = Duration::from_secs(15);
 const IDLE: Duration = Duration::from_mins(1);
+/// New connections of each client.
+const NEW_CONNECTIONS: usize = 2_000;
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// A daemon between its sources.
@@ -123,6 +127,32 @@ async fn reads(program: &Path) -> Result<Vec<Figure>> {
     eprintln!("  p50 {:.2} ms, p99.9 {:.2} ms, {worked:.1} % of a core", quantile(500)?, quantile(999)?);
     let name = "5,000 reads a second, 16 connections, 100 updates a second: p99";
     Ok(vec![Figure { name, value: quantile(990)?, unit: "ms", at_most: 1.0 }])
+}
+
+/// New connections of the host's root and of a process in a container. The first answer waits until the daemon knows who is asking.
+async fn identity(program: &Path) -> Result<Vec<Figure>> {
+    let (node, _) = Node::start(program, PODS).await?;
+    tokio::time::sleep(SETTLES).await;
+    let path = pod_path(0);
+    let as_root = new_connections(node.daemon.socket(), &path, NEW_CONNECTIONS).await?;
+    let place = Place::enter(&node.world.container(0)?)?;
+    let as_container = new_connections(node.daemon.socket(), &path, NEW_CONNECTIONS).await;
+    drop(place);
+    let as_container = as_container?;
+    node.stop().await?;
+    let quantile = |took: &[Duration], per_mille: usize| -> Result<f64> {
+        let at = took.len().saturating_sub(1) * per_mille / 1_000;
+        Ok(took.get(at).context("nothing was read")?.as_secs_f64() * 1e3)
+    };
+    for (who, (first, later)) in [("root", &as_root), ("a container", &as_container)] {
+        let [p50, p99] = [quantile(first, 500)?, quantile(first, 990)?];
+        let [later50, later99] = [quantile(later, 500)?, quantile(later, 990)?];
+        eprintln!(
+            "  {who}: connect and first read p50 {p50:.2} ms, p99 {p99:.2} ms; later reads p50 {later50:.2} ms, p99 {later99:.2} ms"
+        );
+    }
+    let name = "a container's new connection: p99 until its first answer";
+    Ok(vec![Figure { name, value: quantile(&as_container.0, 990)?, unit: "ms", at_most: 5.0 }])
 }
 
 /// Rounds in which all objects are registered, fetched and dropped. What is resident after the last of them, with nothing

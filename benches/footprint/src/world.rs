@@ -1,9 +1,10 @@
 //! What the daemon finds on its node: an API server, a container runtime, and pods with Secrets of their own.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use larder_testkit::api_server::{ApiServer, ApiServerOptions, Kind, User};
 use larder_testkit::cri_runtime::{Containers, CriServer, CriServerOptions, SandboxSpec};
 use larder_testkit::objects::{node, pod, secret};
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 
 /// The node's name.
@@ -19,6 +20,8 @@ pub(crate) struct World {
     api: ApiServer,
     cri: CriServer,
     kubeconfig: PathBuf,
+    /// The IDs of containers, in the order in which they were started.
+    started: Mutex<Vec<String>>,
 }
 
 /// A Secret's namespace and name.
@@ -45,6 +48,11 @@ pub(crate) fn secrets(pods: usize) -> Vec<Name> {
     (0..pods).flat_map(|pod| (0..SECRETS_PER_POD).map(move |secret| secret_of(pod, secret))).collect()
 }
 
+/// Where a pod is read.
+pub(crate) fn pod_path(pod: usize) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", namespace(pod), pod_name(pod))
+}
+
 impl World {
     /// An API server with TLS and an empty runtime; their files are put into the folder.
     pub(crate) async fn start(folder: &Path) -> Result<Self> {
@@ -55,7 +63,7 @@ impl World {
         let kubeconfig = folder.join("kubeconfig");
         api.write_kubeconfig(&kubeconfig, &api.add_user(User::node(NODE)))?;
         api.store().apply(node(NODE))?;
-        Ok(Self { api, cri, kubeconfig })
+        Ok(Self { api, cri, kubeconfig, started: Mutex::default() })
     }
 
     /// The kubeconfig of the node's identity.
@@ -103,7 +111,13 @@ impl World {
         let sandbox = containers.run_sandbox(&spec);
         let container = containers.create_container(&sandbox, "web", "registry.example/web:1")?;
         containers.start_container(&container)?;
+        self.started.lock().push(container);
         Ok(())
+    }
+
+    /// The ID of the container of the pod that was run as that one.
+    pub(crate) fn container(&self, number: usize) -> Result<String> {
+        self.started.lock().get(number).cloned().context("no such pod runs")
     }
 
     /// Ends both.
