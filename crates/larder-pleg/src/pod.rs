@@ -45,7 +45,8 @@ impl RuntimePod {
     }
 }
 
-/// A container or a sandbox as the runtime lists it.
+/// A container or a sandbox as the runtime lists it: what two listings are compared by, and no more, for it is kept until the next.
+/// The image and the rest are in the [`ContainerStatus`](crate::ContainerStatus).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeContainer {
     /// The runtime's own identifier, without the runtime's name in front.
@@ -60,14 +61,6 @@ pub struct RuntimeContainer {
     pub attempt: u32,
     /// When it was created, in nanoseconds since the Unix epoch; 0 if the runtime does not say.
     pub created_at: i64,
-    /// The image as the pod asked for it.
-    pub image: String,
-    /// The runtime's identifier of the image.
-    pub image_id: String,
-    /// The image's reference with its digest.
-    pub image_ref: String,
-    /// The hash of the container's specification that the kubelet left with it; 0 if there is none.
-    pub hash: u64,
 }
 
 /// What a container is doing.

@@ -3,7 +3,7 @@
 //!
 //! Whatever a runtime answers, this gives something: what does not say which pod it is of is left out and counted.
 
-use super::status::{container_state, image_id, sandbox_state};
+use super::status::{container_state, sandbox_state};
 use super::{Call, Client, Peer};
 use crate::{labels, proto};
 use larder_pleg::{ContainerState, RuntimeContainer, RuntimeError, RuntimePod, SandboxState};
@@ -216,13 +216,12 @@ pub(super) fn group(sandboxes: Vec<proto::PodSandbox>, containers: Vec<proto::Co
         .into_iter()
         .filter_map(|mut container| {
             let metadata = container.metadata.take()?;
-            let image = container.image.take()?;
             let uid = container.labels.remove(labels::POD_UID).filter(|uid| !uid.is_empty())?;
-            (!container.id.is_empty()).then_some((uid, metadata, image, container))
+            (container.image.is_some() && !container.id.is_empty()).then_some((uid, metadata, container))
         })
         .collect();
     containers.sort_by(|(.., a), (.., b)| (Reverse(a.created_at), &a.id).cmp(&(Reverse(b.created_at), &b.id)));
-    for (uid, metadata, image, container) in containers {
+    for (uid, metadata, container) in containers {
         if !seen.insert(container.id.clone()) {
             continue;
         }
@@ -237,10 +236,6 @@ pub(super) fn group(sandboxes: Vec<proto::PodSandbox>, containers: Vec<proto::Co
             sandbox_id: container.pod_sandbox_id,
             attempt: metadata.attempt,
             created_at: container.created_at,
-            image: image.image,
-            image_id: image_id(container.image_id, &container.image_ref),
-            image_ref: container.image_ref,
-            hash: labels::hash(&container.annotations),
             id: container.id,
         });
     }

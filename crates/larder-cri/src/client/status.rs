@@ -232,7 +232,7 @@ fn container_name(labels: &Map, metadata: Option<proto::ContainerMetadata>) -> S
 }
 
 /// Runtimes older than the field have the identifier in the reference.
-pub(super) fn image_id(id: String, reference: &str) -> String {
+fn image_id(id: String, reference: &str) -> String {
     if id.is_empty() { reference.to_owned() } else { id }
 }
 
