@@ -28,7 +28,7 @@ use crate::config::Policy;
 use crate::error::ReadError;
 use crate::fetch_log::{Backoff, Failure, FetchLog, LoggedFetch, SourceFetch, SourceReflectors};
 use crate::metrics::ObjectMetrics;
-use crate::reflector_log::LoggedReflectors;
+use crate::reflector_log::{LoggedReflectors, Told};
 use crate::strategy::Strategy;
 use k8s_openapi::api::core::v1::{Pod, Volume, VolumeProjection};
 use larder_clock::{Clock, Timestamp};
@@ -176,14 +176,9 @@ where
             log: Arc::clone(&log),
             metrics: Arc::clone(&config.metrics),
         };
-        let reflectors = LoggedReflectors {
-            kind: config.kind,
-            reflectors: config.reflectors,
-            clock: config.clock.clone(),
-            log: Arc::clone(&log),
-            view: Arc::clone(&view),
-            error: PhantomData,
-        };
+        let clock = config.clock.clone();
+        let told = Told { kind: config.kind, clock, log: Arc::clone(&log), view: Arc::clone(&view) };
+        let reflectors = LoggedReflectors { reflectors: config.reflectors, told: Arc::new(told), error: PhantomData };
         let mut options = StrategyOptions::default();
         options.auto = config.watch;
         options.negative_entries = policy.serve_absences;

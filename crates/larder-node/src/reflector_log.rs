@@ -16,12 +16,17 @@ use std::sync::Arc;
 
 /// Starts reflectors that write the log. Their errors are converted to those of the fetches.
 pub(crate) struct LoggedReflectors<R, C, E> {
-    pub(crate) kind: Kind,
     pub(crate) reflectors: R,
+    pub(crate) told: Arc<Told<C>>,
+    pub(crate) error: PhantomData<fn() -> E>,
+}
+
+/// Who is told of the events. One for all reflectors, of which there are as many as objects.
+pub(crate) struct Told<C> {
+    pub(crate) kind: Kind,
     pub(crate) clock: C,
     pub(crate) log: Arc<FetchLog>,
     pub(crate) view: Arc<View>,
-    pub(crate) error: PhantomData<fn() -> E>,
 }
 
 /// A reflector that runs. When it ends, the log forgets its failure.
@@ -39,16 +44,14 @@ impl<R> Drop for LoggedReflector<R> {
 
 /// Writes the events of one reflector to the log.
 struct ScopeLog<C> {
-    kind: &'static str,
+    told: Arc<Told<C>>,
     scope: Scope,
-    clock: C,
-    log: Arc<FetchLog>,
 }
 
 impl<C: Clock> ScopeLog<C> {
     /// The source has confirmed the scope, or has sent the state of the object `key`.
     fn observed(&self, key: Option<&ObjectKey>) {
-        self.log.watch_observed(&self.scope, key, self.clock.now());
+        self.told.log.watch_observed(&self.scope, key, self.told.clock.now());
     }
 
     fn observed_object(&self, name: &str) {
@@ -60,12 +63,12 @@ impl<C: Clock> ScopeLog<C> {
     }
 
     fn failed<E: SourceError>(&self, error: &E) {
-        self.log.watch_failed(&self.scope, self.clock.now(), error);
+        self.told.log.watch_failed(&self.scope, self.told.clock.now(), error);
     }
 
     fn went_back(&self, before: &str, after: &str) {
         tracing::warn!(
-            kind = self.kind, object = %self.scope, before, after,
+            kind = self.told.kind.resource(), object = %self.scope, before, after,
             "resourceVersion went back: was the API server's etcd restored from a backup? Everything is listed again"
         );
     }
@@ -75,7 +78,7 @@ impl<R, C, E> Reflectors for LoggedReflectors<R, C, E>
 where
     R: Reflectors<Object = KubeObject>,
     R::Error: SourceError + Clone + Into<E>,
-    C: Clock + Clone,
+    C: Clock,
     E: FetchError,
 {
     type Object = KubeObject;
@@ -88,9 +91,7 @@ where
         resume: Option<String>,
         sink: ReflectorSink<KubeObject, E>,
     ) -> LoggedReflector<R::Reflector> {
-        let (kind, clock, log) = (self.kind.resource(), self.clock.clone(), Arc::clone(&self.log));
-        let log = ScopeLog { kind, scope: scope.clone(), clock, log };
-        let view = Arc::clone(&self.view);
+        let log = ScopeLog { told: Arc::clone(&self.told), scope: scope.clone() };
         let logged = ReflectorSink::from_fn(move |event: ReflectorEvent<KubeObject, R::Error>| match event {
             ReflectorEvent::Listing => sink.listing(),
             ReflectorEvent::Replace(objects, read) => {
@@ -103,17 +104,17 @@ where
                     log.observed_object(name);
                 }
                 sink.replace(objects, read);
-                view.observe_scope(&log.scope);
+                log.told.view.observe_scope(&log.scope);
             }
             ReflectorEvent::Set(name, object) => {
                 log.observed_object(&name);
                 sink.set(&name, object);
-                view.observe(&log.key(&name), None);
+                log.told.view.observe(&log.key(&name), None);
             }
             ReflectorEvent::Delete(name, last) => {
                 log.observed_object(&name);
                 sink.delete(&name, last.clone());
-                view.observe(&log.key(&name), last);
+                log.told.view.observe(&log.key(&name), last);
             }
             ReflectorEvent::Confirm(ago) => {
                 log.observed(None);
@@ -133,7 +134,7 @@ where
             }
         });
         let reflector = self.reflectors.start(scope, resume, logged);
-        LoggedReflector { _reflector: reflector, scope: scope.clone(), log: Arc::clone(&self.log) }
+        LoggedReflector { _reflector: reflector, scope: scope.clone(), log: Arc::clone(&self.told.log) }
     }
 
     fn may_watch(&self, namespace: &str) -> impl Future<Output = bool> + Send + 'static {
