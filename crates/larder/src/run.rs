@@ -26,7 +26,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// How long the start waits for the sources before it says what is held; it serves meanwhile.
 const SETTLE: Duration = Duration::from_secs(3);
@@ -246,7 +248,7 @@ fn node_name(given: Option<&str>) -> anyhow::Result<String> {
 
 /// What to log. A word alone is a level, or one of larder's own targets: a level that is misspelt would be taken for a
 /// target that nobody has, and nothing would be logged.
-fn log_filter(text: &str) -> Result<EnvFilter, String> {
+fn log_filter(text: &str) -> Result<Targets, String> {
     let refused = |part: &str| {
         format!(
             "\"{part}\" is not a log level: write off, error, warn, info, debug or trace, or directives such as \
@@ -257,11 +259,11 @@ fn log_filter(text: &str) -> Result<EnvFilter, String> {
     for part in parts.iter().copied() {
         let is_level = LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
         let is_own = part == "larder" || part.starts_with("larder_");
-        if !(is_level || is_own || part.contains(['=', '[', ']', '}'])) {
+        if !(is_level || is_own || part.contains('=')) {
             return Err(refused(part));
         }
     }
-    EnvFilter::try_new(parts.join(",")).map_err(|error| format!("{}: {error}", refused(text)))
+    parts.join(",").parse().map_err(|error: ParseError| format!("{}: {error}", refused(text)))
 }
 
 /// Logs to standard error until the guard is dropped. Nobody waits for a standard error that takes nothing: what does not
@@ -274,10 +276,13 @@ fn log_to_stderr(settings: &Settings) -> anyhow::Result<WorkerGuard> {
         .thread_name("log")
         .finish(OneLine(std::io::stderr()));
     // A line that cannot be written is lost: telling of that on standard error as well would panic.
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
+    let registry = tracing_subscriber::registry().with(filter);
     let result = match settings.log_format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
-        LogFormat::Json => builder.json().try_init(),
+        LogFormat::Text => {
+            registry.with(lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))).try_init()
+        }
+        LogFormat::Json => registry.with(lines.json()).try_init(),
     };
     result.map_err(|error| anyhow::anyhow!("cannot set up logging: {error}"))?;
     Ok(guard)

@@ -25,7 +25,9 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// The node's annotation: how long an object is fresh. Short, so that a change is seen while one looks on.
 const OBJECT_TTL_SECONDS: i64 = 10;
@@ -35,9 +37,12 @@ const PODS_START: Duration = Duration::from_secs(5);
 const LOOK_OUTS: usize = 16;
 
 pub(super) fn main(args: Start) -> anyhow::Result<ExitCode> {
-    let filter = EnvFilter::try_new(&args.log_level)
+    let filter: Targets = args
+        .log_level
+        .parse()
         .with_context(|| format!("--log-level: \"{}\" is not a level or a list of directives", args.log_level))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = tracing_subscriber::registry().with(filter).with(lines).try_init();
     log.map_err(|error| anyhow::anyhow!("cannot set up logging: {error}"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.context("cannot start the async runtime")?.block_on(run(args))

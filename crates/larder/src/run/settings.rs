@@ -21,7 +21,7 @@ pub(crate) use setting::duration;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use table::SETTINGS;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 /// The options that the [`table`] sets, and what it sets that is not an option as it stands.
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ impl Settings {
     /// # Errors
     ///
     /// That cannot be what is logged.
-    pub(super) fn log_filter(&self) -> anyhow::Result<EnvFilter> {
+    pub(super) fn log_filter(&self) -> anyhow::Result<Targets> {
         log_filter(&self.log_level).map_err(|problem| self.refuse("log_level", &problem, None))
     }
 
