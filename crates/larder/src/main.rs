@@ -100,15 +100,15 @@ fn command() -> clap::Command {
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(args) => run::main(&args),
-        Command::Get(args) => block_on(get::main(args)),
-        Command::Ps(args) => block_on(ps::main(args)),
-        Command::Whois(args) => block_on(whois::main(args)),
-        Command::Auth(args) => block_on(auth::main(args)),
-        Command::Wait(args) => block_on(wait::main(args)),
-        Command::Events(args) => block_on(events::main(args)),
-        Command::Status(args) => block_on(status::main(args)),
-        Command::Kubeconfig(args) => block_on(kubeconfig::main(args)),
-        Command::Proxy(args) => block_on(proxy::main(args)),
+        Command::Get(args) => block_on(|| get::main(args)),
+        Command::Ps(args) => block_on(|| ps::main(args)),
+        Command::Whois(args) => block_on(|| whois::main(args)),
+        Command::Auth(args) => block_on(|| auth::main(args)),
+        Command::Wait(args) => block_on(|| wait::main(args)),
+        Command::Events(args) => block_on(|| events::main(args)),
+        Command::Status(args) => block_on(|| status::main(args)),
+        Command::Kubeconfig(args) => block_on(|| kubeconfig::main(args)),
+        Command::Proxy(args) => block_on(|| proxy::main(args)),
         Command::Replay(args) => replay::main(args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::main(args),
@@ -117,12 +117,14 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs a client command on a runtime of one thread.
-fn block_on(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+// Not inlined: the daemon would keep the stack of all commands.
+#[inline(never)]
+fn block_on<F: Future<Output = anyhow::Result<ExitCode>>>(command: impl FnOnce() -> F) -> anyhow::Result<ExitCode> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?
-        .block_on(command)
+        .block_on(command())
 }
 
 #[cfg(test)]

@@ -92,10 +92,13 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
     let token = CancellationToken::new();
     // Before anything starts: a signal from here on ends it cleanly.
     let mut signals = Signals::listen()?;
-    let starting = start(config, serve, token.clone());
+    let starting = start_apart(config, serve, token.clone());
     let running = tokio::select! {
         running = starting => running?,
-        signal = signals.any() => return Ok(signal.exit_code()),
+        signal = signals.any() => {
+            token.cancel();
+            return Ok(signal.exit_code());
+        }
     };
     let ended = tokio::select! {
         signal = signals.any() => Some(signal),
@@ -111,6 +114,15 @@ async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode>
     tracing::info!(signal = signal.name(), "stopping");
     running.stop().await;
     Ok(signal.exit_code())
+}
+
+/// [`start`] on a thread that ends with it. It needs ten times the stack that the daemon needs later, and the pages of a stack stay
+/// resident as long as its thread.
+async fn start_apart(config: Config, serve: ServeOptions, token: CancellationToken) -> anyhow::Result<Running> {
+    let runtime = tokio::runtime::Handle::current();
+    let start = move || runtime.block_on(token.clone().run_until_cancelled_owned(start(config, serve, token)));
+    let started = tokio::task::spawn_blocking(start).await.context("the start has failed")?;
+    started.context("ended before it had started")?
 }
 
 /// A daemon that runs in this process.
