@@ -9,6 +9,8 @@
 //!
 //! The ID has 64 hexadecimal digits; systemd's names have `_` in place of the `-` of a UID.
 
+use crate::owners::Mounts;
+use std::io;
 use std::str::FromStr;
 
 /// The digits of a container's ID, as containerd and CRI-O make it.
@@ -17,7 +19,29 @@ const ID_DIGITS: usize = 64;
 /// The cgroups of a process, one for each hierarchy: `/proc/PID/cgroup` (cgroups(7)), of version 1, 2 or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cgroups {
-    paths: Vec<String>,
+    hierarchies: Vec<Hierarchy>,
+}
+
+/// The cgroup in one hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hierarchy {
+    /// Empty for version 2; `None` where the hierarchy is not known.
+    controllers: Option<String>,
+    path: String,
+    /// How many bytes of the path root alone can have named. A container's cgroup is among these.
+    named_by_root: usize,
+}
+
+impl Hierarchy {
+    fn new(controllers: Option<&str>, path: &str) -> Self {
+        let named_by_root = named_by_system(path);
+        Self { controllers: controllers.map(str::to_owned), path: path.to_owned(), named_by_root }
+    }
+
+    /// The part of the path that proves something.
+    fn proof(&self) -> &str {
+        self.path.get(..self.named_by_root).unwrap_or_default()
+    }
 }
 
 /// What the cgroups of a process say of it.
@@ -58,11 +82,13 @@ impl FromStr for Cgroups {
             let mut fields = line.splitn(3, ':');
             let has_id = fields.next().is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()));
             match (has_id, fields.next(), fields.next()) {
-                (true, Some(_controllers), Some(path)) if path.starts_with('/') => Ok(path.to_owned()),
+                (true, Some(controllers), Some(path)) if path.starts_with('/') => {
+                    Ok(Hierarchy::new(Some(controllers), path))
+                }
                 _ => Err(BadCgroups { line: at + 1 }),
             }
         };
-        Ok(Self { paths: text.lines().enumerate().map(path).collect::<Result<_, _>>()? })
+        Ok(Self { hierarchies: text.lines().enumerate().map(path).collect::<Result<_, _>>()? })
     }
 }
 
@@ -76,20 +102,54 @@ impl Cgroups {
     /// assert_eq!(cgroups.resolve(|_| None::<()>), Membership::Unknown(uid));
     /// ```
     pub fn of_path(path: &str) -> Self {
-        Self { paths: vec![path.to_owned()] }
+        Self { hierarchies: vec![Hierarchy::new(None, path)] }
     }
 
-    /// The container among those that `known` finds by their IDs. In each hierarchy the one nearest to the root counts.
+    /// The same, where cgroups count only as far as root alone can have named them. This asks the file systems of cgroups that this process
+    /// sees. Where none shows a cgroup, all of its path counts but what is below systemd's cgroup of a user (`user@ID.service`).
+    ///
+    /// # Errors
+    ///
+    /// `/proc` cannot be read.
+    pub fn checked(mut self) -> io::Result<Self> {
+        for hierarchy in &mut self.hierarchies {
+            let Hierarchy { controllers, path, named_by_root } = hierarchy;
+            // No other path is looked for containers.
+            if components(path).any(|component| container_id(component).is_some()) {
+                *named_by_root = (*named_by_root).min(Mounts::known()?.named_by_root(controllers.as_deref(), path));
+            }
+        }
+        Ok(self)
+    }
+
+    /// The container among those that `known` finds by their IDs. In each hierarchy the container nearest to the root counts, and no other one:
+    /// one that is not known yet names those below itself.
     ///
     /// ```
     /// # use larder_identity::{Cgroups, Membership};
     /// let (own, other) = ("1".repeat(64), "2".repeat(64));
     /// // A container that may write cgroups names a child of its own like another container.
     /// let cgroups = Cgroups::of_path(&format!("/kubepods/pod7/{own}/{other}"));
-    /// assert_eq!(cgroups.resolve(|id| Some(id.to_owned())), Membership::Container(own));
+    /// assert_eq!(cgroups.resolve(|id| Some(id.to_owned())), Membership::Container(own.clone()));
+    /// assert_eq!(cgroups.resolve(|id| (id == other).then_some(())), Membership::Unknown(own));
     /// ```
     pub fn resolve<T: PartialEq>(&self, known: impl FnMut(&str) -> Option<T>) -> Membership<T> {
         self.resolve_outside(None, known)
+    }
+
+    /// As [`resolve`](Self::resolve), for a caller whose own cgroups are `own` and which may run on a node that is a container itself, as of kind.
+    /// That container is the node's, unless `known` finds it.
+    ///
+    /// ```
+    /// # use larder_identity::{Cgroups, Membership};
+    /// let (node, pod) = ("1".repeat(64), "2".repeat(64));
+    /// let own = Cgroups::of_path(&format!("/docker/{node}/larder"));
+    /// let find = |path: &str| Cgroups::of_path(path).resolve_on(&own, |id| (id == pod).then_some(()));
+    /// assert_eq!(find(&format!("/docker/{node}/kubepods/{pod}")), Membership::Container(()));
+    /// assert_eq!(find(&format!("/docker/{node}/shell")), Membership::Host);
+    /// ```
+    pub fn resolve_on<T: PartialEq>(&self, own: &Self, mut known: impl FnMut(&str) -> Option<T>) -> Membership<T> {
+        self.resolve_outside(own.nearest_container().filter(|own| known(own).is_none()), known)
     }
 
     /// As [`resolve`](Self::resolve), for a caller whose own cgroups are `own` and which may run in a container itself. A process of the caller's own container is
@@ -117,13 +177,14 @@ impl Cgroups {
         mut known: impl FnMut(&str) -> Option<T>,
     ) -> Membership<T> {
         let (mut container, mut unknown) = (None, None);
-        for path in &self.paths {
-            let path = match own.and_then(|own| below(path, own)) {
-                None => path,
-                Some(_) if own.is_some_and(|own| known(own).is_some()) => continue,
-                Some(below) => below,
-            };
-            let found = components(path).filter_map(container_id).find_map(&mut known);
+        for hierarchy in &self.hierarchies {
+            let from = own.and_then(|own| below(hierarchy.proof(), own));
+            if from.is_some() && own.is_some_and(|own| known(own).is_some()) {
+                continue;
+            }
+            let from = from.unwrap_or_default();
+            let (path, proof) = (hierarchy.path.get(from..).unwrap_or_default(), hierarchy.proof().get(from..));
+            let found = proof.and_then(|proof| components(proof).find_map(container_id)).and_then(&mut known);
             match (found, &container) {
                 (Some(found), None) => container = Some(found),
                 (Some(found), Some(earlier)) if found != *earlier => return Membership::Contradictory,
@@ -140,17 +201,30 @@ impl Cgroups {
 
     /// The container that is nearest to the root, if all hierarchies that name one name the same.
     fn nearest_container(&self) -> Option<&str> {
-        let mut all = self.paths.iter().filter_map(|path| components(path).find_map(container_id));
+        let mut all = self.hierarchies.iter().filter_map(|of| components(of.proof()).find_map(container_id));
         let first = all.next()?;
         all.all(|id| id == first).then_some(first)
     }
 }
 
-/// What is below the cgroup of this container, if the container is the one nearest to the root.
-fn below<'a>(path: &'a str, container: &str) -> Option<&'a str> {
+/// Where in a path begins what is below the cgroup of this container, if the container is the one nearest to the root.
+fn below(path: &str, container: &str) -> Option<usize> {
     let nearest = components(path).find(|component| container_id(component).is_some())?;
-    let at = path.split_once(nearest)?;
-    (container_id(nearest) == Some(container)).then_some(at.1)
+    let at = path.find(nearest)?;
+    (container_id(nearest) == Some(container)).then_some(at + nearest.len())
+}
+
+/// How many bytes of a path are not below systemd's cgroup of a user, who names what is below.
+fn named_by_system(path: &str) -> usize {
+    let mut end = 0;
+    for component in path.split('/') {
+        end += component.len();
+        if component.starts_with("user@") && component.ends_with(".service") {
+            return end;
+        }
+        end += 1;
+    }
+    path.len()
 }
 
 fn components(path: &str) -> impl Iterator<Item = &str> {

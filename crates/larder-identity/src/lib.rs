@@ -9,13 +9,15 @@
 //! - *The same process*: another process that gets the same PID later is never taken for the first one. The pidfd holds the
 //!   process, and it is asked whether the process still lives after `/proc` has been read.
 //! - *No false claim*: a process that can write cgroups can make them only below its own. So the cgroup that is nearest to the root
-//!   decides, whatever the names below it are (KEP-5474 gives containers writable cgroups).
+//!   decides, whatever the names below it are (KEP-5474 gives containers writable cgroups), and also before the caller knows that container.
+//! - *Root names containers*: a cgroup in one of another user is no container's. systemd gives users of the machine cgroups of their own.
 //! - *Not known is not the host*: a process whose cgroup has the form of a container's or pod's is never said to be the host's.
 //!
 //! # Limits
 //!
 //! A process under a runtime whose cgroups are not on this kernel (gVisor, Kata) cannot be found. A process in another PID namespace has
-//! no PID here.
+//! no PID here. Who owns a cgroup is known where this process sees the cgroup's file system, as on the host. A process in a pod sees its own
+//! cgroups alone. There, what is below systemd's cgroups of users (`user@ID.service`) counts for nothing, and other owners are not known.
 //!
 //! # Example
 //!
@@ -33,6 +35,7 @@
 //! ```
 
 mod cgroup;
+mod owners;
 mod peer;
 mod process;
 

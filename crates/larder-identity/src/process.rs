@@ -132,7 +132,9 @@ impl Process {
             // Twice, because an `exec` of another thread puts a living first thread in the place of an ended one.
             let again = self.cgroups_of_first_thread()?;
             if again == text {
-                return text.parse().map_err(|problem| ProcessError::Cgroups { pid: self.pid, problem });
+                let cgroups: Cgroups =
+                    text.parse().map_err(|problem| ProcessError::Cgroups { pid: self.pid, problem })?;
+                return self.while_alive(|| cgroups.checked());
             }
             text = again;
         }

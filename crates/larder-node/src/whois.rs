@@ -16,6 +16,7 @@ use larder_identity::{Cgroups, Membership, Process, ProcessError};
 use larder_pleg::{ContainerStatus, PodStatus};
 use larder_resource::Pod;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +85,9 @@ pub enum WhoisError {
     /// There is no such process, or it cannot be read.
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// larder cannot see its own mounts, and so not who may have named a cgroup.
+    #[error("cannot read the mounts of this process: {0}")]
+    Mounts(#[source] io::Error),
     /// The runtime has no such container.
     #[error("{what} is not known: the container runtime of this node has no container \"{id}\"")]
     NotFound {
@@ -115,7 +119,11 @@ pub enum WhoisError {
 /// Where to look for it.
 enum Search {
     Id(String),
-    Cgroups(Cgroups),
+    /// On a node with those cgroups.
+    Cgroups {
+        cgroups: Cgroups,
+        own: Cgroups,
+    },
     /// A process with these cgroups, for a larder with those: a process of larder's own container is the host's.
     Process {
         process: Cgroups,
@@ -144,8 +152,11 @@ impl WhoisTarget {
 
     fn search(&self) -> Result<Search, WhoisError> {
         Ok(match self {
-            Self::Pid(pid) => Search::Cgroups(Process::open(*pid)?.cgroups()?),
-            Self::Cgroup(path) => Search::Cgroups(Cgroups::of_path(path)),
+            Self::Pid(pid) => Search::Cgroups { cgroups: Process::open(*pid)?.cgroups()?, own: own_cgroups()? },
+            Self::Cgroup(path) => {
+                let cgroups = Cgroups::of_path(path).checked().map_err(WhoisError::Mounts)?;
+                Search::Cgroups { cgroups, own: own_cgroups()? }
+            }
             Self::Container(id) => {
                 let id = id.split_once("://").map_or(id.as_str(), |(_runtime, id)| id).to_owned();
                 if id.chars().count() < FEWEST_DIGITS {
@@ -159,8 +170,7 @@ impl WhoisTarget {
 
 impl Search {
     fn of_process(process: &Process) -> Result<Self, WhoisError> {
-        let own = Process::open(std::process::id())?.cgroups()?;
-        Ok(Self::Process { process: process.cgroups()?, own })
+        Ok(Self::Process { process: process.cgroups()?, own: own_cgroups()? })
     }
 
     /// `what` is what was asked for, in an error.
@@ -176,9 +186,9 @@ impl Search {
                     (Some(_), Some(_)) => return Err(WhoisError::SeveralContainers { id: id.clone() }),
                 }
             }
-            Self::Cgroups(cgroups) => {
+            Self::Cgroups { cgroups, own } => {
                 let known = known();
-                cgroups.resolve(|id| known.get(id).copied())
+                cgroups.resolve_on(own, |id| known.get(id).copied())
             }
             Self::Process { process, own } => {
                 let known = known();
@@ -192,6 +202,11 @@ impl Search {
             Membership::Contradictory => Err(WhoisError::Contradictory { what: what.to_owned() }),
         }
     }
+}
+
+/// Those of this process.
+fn own_cgroups() -> Result<Cgroups, WhoisError> {
+    Ok(Process::open(std::process::id())?.cgroups()?)
 }
 
 fn what_process(pid: u32) -> String {

@@ -105,7 +105,39 @@ fn all_hierarchies_of_version_1_count() {
 fn a_node_that_is_a_container_itself_has_its_own_id_above() {
     // kind: the node's own container is not one of its runtime's.
     let text = format!("0::/docker/{OTHER}/kubelet/kubepods/pod{UID}/{ID}\n");
-    assert_eq!(of(&text).resolve(|id| (id == ID).then_some(())), Membership::Container(()));
+    let own = of(&format!("0::/docker/{OTHER}/system.slice/larder.service\n"));
+    assert_eq!(of(&text).resolve_on(&own, |id| (id == ID).then_some(())), Membership::Container(()));
+    // larder in a pod.
+    let own = of(&format!("0::/kubepods/pod{UID}/{ID}\n"));
+    assert_eq!(own.resolve_on(&own, |id| (id == ID).then_some(())), Membership::Container(()));
+}
+
+#[test]
+fn a_container_that_is_not_known_yet_is_none_of_those_that_it_names_below_itself() {
+    let text = format!("0::/kubepods/pod{UID}/{ID}/{OTHER}\n");
+    let own = of("0::/system.slice/larder.service\n");
+    for found in [
+        of(&text).resolve(|id| (id == OTHER).then_some(())),
+        of(&text).resolve_on(&own, |id| (id == OTHER).then_some(())),
+        of(&text).resolve_within(&own, |id| (id == OTHER).then_some(())),
+    ] {
+        assert_eq!(found, Membership::Unknown(ID.to_owned()));
+    }
+}
+
+#[test]
+fn a_name_below_systemds_cgroup_of_a_user_is_no_containers() {
+    let user = "/user.slice/user-1000.slice/user@1000.service";
+    for path in [
+        format!("{user}/app.slice/{ID}"),
+        format!("{user}/kubepods.slice/kubepods-pod{SYSTEMD_UID}.slice/cri-containerd-{ID}.scope"),
+        format!("/../../..{user}/{ID}"),
+    ] {
+        assert_eq!(known(&format!("0::{path}\n")), Membership::Unknown(ID.to_owned()), "{path}");
+    }
+    assert_eq!(known(&format!("0::{user}/app.slice/x.scope\n")), Membership::Host);
+    let container = Membership::Container(ID.to_owned());
+    assert_eq!(known(&format!("0::/kubepods/pod{UID}/{ID}/user@0.service\n")), container);
 }
 
 /// What a caller with those cgroups finds who knows `OTHER` alone.
@@ -163,7 +195,7 @@ fn a_text_of_another_form_is_refused_with_its_line() {
         assert_eq!(text.parse::<Cgroups>(), Err(BadCgroups { line }), "{text:?}");
     }
     let odd = of("1:name=a:/b:c/d\n");
-    assert_eq!(odd, Cgroups::of_path("/b:c/d"), "a path may have a colon");
+    assert_eq!(odd.hierarchies[0].path, "/b:c/d", "a path may have a colon");
 }
 
 proptest! {

@@ -45,6 +45,8 @@ fn a_cgroup_is_the_hosts_a_containers_or_not_known() {
     let by = |path: &str| look(&WhoisTarget::Cgroup(path.to_owned()));
     assert_eq!(by(&format!("/k8s.io/{}", id("abcdef012"))), Ok(Ok(Some(format!("a: {}", id("abcdef012"))))));
     assert_eq!(by(&format!("/k8s.io/{}", id("f"))), Ok(Err(id("f"))));
+    let below_one_not_known_yet = format!("/k8s.io/{}/{}", id("f"), id("abcdef012"));
+    assert_eq!(by(&below_one_not_known_yet), Ok(Err(id("f"))));
     assert_eq!(by("/init.scope"), Ok(Ok(None)));
 }
 
@@ -52,6 +54,7 @@ fn a_cgroup_is_the_hosts_a_containers_or_not_known() {
 fn a_process_in_the_cgroups_of_two_containers_is_told_as_none_of_them() {
     let text = format!("2:cpu:/k8s.io/{}\n1:pids:/k8s.io/{}\n", id("abcdef012"), id("abcdef013"));
     let (statuses, target) = (statuses(), WhoisTarget::Pid(7));
-    let error = Search::Cgroups(text.parse().unwrap()).look(&statuses, &target.what()).err().unwrap();
+    let search = Search::Cgroups { cgroups: text.parse().unwrap(), own: Cgroups::of_path("/") };
+    let error = search.look(&statuses, &target.what()).err().unwrap();
     assert_eq!(error.to_string(), "the process with the PID 7 is in the cgroups of several containers");
 }

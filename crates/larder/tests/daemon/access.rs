@@ -25,7 +25,7 @@ pub(crate) const NOBODY: u32 = 65_534;
 /// A node with the pods `shop/web` and `shop/other`, each of which has a Secret in its environment.
 pub(crate) struct Place {
     pub(crate) api: ApiServer,
-    cri: CriServer,
+    pub(crate) cri: CriServer,
     pub(crate) daemon: Daemon,
     sandbox: String,
     _folder: TempDir,
@@ -177,6 +177,17 @@ impl Cgroups {
         Self(paths)
     }
 
+    /// The same cgroups below one of another user, as systemd gives them to the users of a machine.
+    fn of_user_for(user: u32, id: &str) -> Self {
+        let cgroups = Self::of(id);
+        for path in &cgroups.0 {
+            for owned in path.ancestors().take(3) {
+                std::os::unix::fs::chown(owned, Some(user), Some(user)).unwrap();
+            }
+        }
+        cgroups
+    }
+
     /// A program, whose arguments follow, in these cgroups and as that user and group.
     fn command(&self, user: u32) -> Command {
         self.of_user(user, &["--clear-groups"])
@@ -219,6 +230,17 @@ fn remove_below(path: &Path) {
         remove_below(&child.path());
         let _ = fs::remove_dir(child.path());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_the_host_does_not_become_a_container_by_the_name_of_a_cgroup_of_its_own() {
+    let place = Place::start(&[]).await;
+    let app = place.run("app");
+    let forged = Container { id: app.id.clone(), cgroups: Cgroups::of_user_for(NOBODY, &app.id) };
+    let (code, text) = place.ask(&forged, NOBODY, DB).await;
+    assert_eq!(code, 403, "{text}");
+    assert!(text.contains("is not told apart here"), "{text}");
+    assert_eq!(place.ask(&app, NOBODY, DB).await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
