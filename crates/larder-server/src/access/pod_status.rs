@@ -3,18 +3,22 @@
 use super::Reader;
 use crate::error::ApiError;
 use larder_clock::Timestamp;
-use larder_node::{Node, PodStatusRead, ReadError, WaitError};
+use larder_node::{PodStatusRead, ReadError, WaitError};
 use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_policy::{Decision, Document, Extent, Verb};
 use larder_resource::{Kind, Pod};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The right to read the status of one pod, which may not exist.
+///
+/// Whoever may create a pod can claim the UID of another one in its annotations. So what the runtime has under the UID is given only to who may
+/// see the pod of the namespace and name that the runtime knows.
 #[derive(Debug)]
 pub(crate) struct PodStatusOf<'a> {
-    node: &'a Node,
+    reader: &'a Reader,
     uid: PodUid,
 }
 
@@ -22,8 +26,8 @@ impl Reader {
     /// The right to read the status of the pod that the runtime knows by this UID.
     pub(crate) fn pod_status(&self, uid: &str) -> Result<PodStatusOf<'_>, ApiError> {
         let decision = self.decision_of_pod(uid, || None);
-        self.allowed(decision, Verb::Get.as_str(), format_args!("the status of pod \"{uid}\""))?;
-        Ok(PodStatusOf { node: self.node(), uid: PodUid::from(uid) })
+        self.allowed(decision, Verb::Get.as_str(), status_of(uid))?;
+        Ok(PodStatusOf { reader: self, uid: PodUid::from(uid) })
     }
 
     /// The right to read the status of the pod of this namespace and name.
@@ -34,7 +38,7 @@ impl Reader {
         if decision.extent != Some(Extent::Whole) {
             return Err(right.refusal());
         }
-        Ok(PodStatusOf { node: self.node(), uid })
+        Ok(PodStatusOf { reader: self, uid })
     }
 
     /// The status of every pod that may be seen.
@@ -92,27 +96,51 @@ impl Reader {
     }
 }
 
+fn status_of(uid: impl fmt::Display) -> String {
+    format!("the status of pod \"{uid}\"")
+}
+
 impl PodStatusOf<'_> {
-    pub(crate) fn read(&self) -> Result<PodStatusRead, ReadError> {
-        self.node.pod_status(&self.uid)
+    pub(crate) fn read(&self) -> Result<PodStatusRead, ApiError> {
+        let read = self.reader.node().pod_status(&self.uid)?;
+        self.may_see(&read)?;
+        Ok(read)
     }
 
-    /// See [`Node::pod_status_newer_than`].
+    /// See [`Node::pod_status_newer_than`](larder_node::Node::pod_status_newer_than).
     pub(crate) async fn newer_than(
         &self,
         min: Timestamp,
         deadline: Duration,
-    ) -> Result<Result<PodStatusRead, WaitError>, ReadError> {
-        self.node.pod_status_newer_than(&self.uid, min, deadline).await
+    ) -> Result<Result<PodStatusRead, WaitError>, ApiError> {
+        self.waited(self.reader.node().pod_status_newer_than(&self.uid, min, deadline).await?)
     }
 
-    /// See [`Node::pod_status_changed_after`].
+    /// See [`Node::pod_status_changed_after`](larder_node::Node::pod_status_changed_after).
     pub(crate) async fn changed_after(
         &self,
         min: Timestamp,
         deadline: Duration,
-    ) -> Result<Result<PodStatusRead, WaitError>, ReadError> {
-        self.node.pod_status_changed_after(&self.uid, min, deadline).await
+    ) -> Result<Result<PodStatusRead, WaitError>, ApiError> {
+        self.waited(self.reader.node().pod_status_changed_after(&self.uid, min, deadline).await?)
+    }
+
+    fn waited(&self, found: Result<PodStatusRead, WaitError>) -> Result<Result<PodStatusRead, WaitError>, ApiError> {
+        match &found {
+            Ok(read) => self.may_see(read)?,
+            Err(WaitError::DeadlineExceeded { last_known, .. }) => self.may_see(last_known)?,
+            Err(_) => {}
+        }
+        Ok(found)
+    }
+
+    fn may_see(&self, read: &PodStatusRead) -> Result<(), ApiError> {
+        let Some(status) = read.status.as_deref() else { return Ok(()) };
+        let decision = self.reader.decision_of_pod(&self.uid.to_string(), || Some((&status.namespace, &status.name)));
+        if decision.is_allowed() {
+            return Ok(());
+        }
+        Err(self.reader.refusal(decision, Verb::Get.as_str(), status_of(&self.uid)))
     }
 }
 

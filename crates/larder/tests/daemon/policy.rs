@@ -2,6 +2,7 @@
 
 use crate::access::{NOBODY, Place, answer};
 use crate::harness::{Daemon, run, until};
+use larder_testkit::cri_runtime::SandboxSpec;
 use larder_testkit::objects::{pod, secret};
 use serde_json::{Value, json};
 use std::fs;
@@ -38,6 +39,7 @@ async fn ask(place: &Place, path: &str) -> (u16, String) {
     answer(run(place.curl_of_host(&[], "--clear-groups", path)).await)
 }
 
+const NODE: &str = "node-1";
 const PODS: &str = "- {name: pods, effect: allow, subjects: [{user: 65534}], objects: [{kinds: [pods]}]}\n";
 const SECRETS: &str =
     "- {name: secrets, effect: allowMetadata, subjects: [{user: 65534}], objects: [{kinds: [secrets]}]}\n";
@@ -92,6 +94,53 @@ async fn a_rule_shows_a_user_of_the_host_what_it_names_until_the_file_changes() 
     let (code, text) = ask(&place, "/api/v1/namespaces/shop/pods/other").await;
     assert!(code == 403 && text.contains(r#"rule \"not-other\" of the policy file denies it"#), "{code} {text}");
     assert_eq!(ask(&place, "/api/v1/secrets").await.0, 403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_see_a_pod_does_not_see_the_status_of_one_whose_uid_it_claims() {
+    let evil =
+        "- {name: evil, effect: allow, subjects: [{user: 65534}], objects: [{kinds: [pods], namespaces: [evil]}]}\n";
+    let file = PolicyFile::new(evil);
+    let place = Place::start(&["--policy", file.path()]).await;
+    place.run("app");
+    let run = |name: &str| {
+        let sandbox =
+            place.cri.containers().run_sandbox(&SandboxSpec::new("kube-system", name, &format!("uid-{name}")));
+        let id = place.cri.containers().create_container(&sandbox, "main", "hidden:1").unwrap();
+        place.cri.containers().start_container(&id).unwrap();
+    };
+    run("etcd");
+    // Whoever may create pods can write the annotation. The API server has no pod of a static one's own UID.
+    for (name, uid) in [("web", "uid-web"), ("etcd", "uid-etcd"), ("late", "uid-late")] {
+        let claims =
+            pod("evil", name).node(NODE).annotation("kubernetes.io/config.mirror", uid).container("app", "evil:1");
+        place.api.store().create(claims.build()).unwrap();
+    }
+    for (uid, image) in [("uid-web", "shop/web:1"), ("uid-etcd", "hidden:1")] {
+        let path = format!("/larder/v1/pods/{uid}/status");
+        until("the runtime has it", async || place.daemon.get(&path).await.text.contains(image).then_some(())).await;
+    }
+    until("the pods are known", async || {
+        (ask(&place, "/api/v1/namespaces/evil/pods/late").await.0 == 200).then_some(())
+    })
+    .await;
+    for path in [
+        "/larder/v1/pods/uid-etcd/status",
+        "/larder/v1/namespaces/evil/pods/etcd/status",
+        "/larder/v1/namespaces/evil/pods/web/status",
+        "/larder/v1/namespaces/evil/pods/web/status?newerThan=2099-01-01T00:00:00Z&timeout=1ms",
+    ] {
+        let (code, text) = ask(&place, path).await;
+        assert!(code == 403 && !text.contains("hidden") && !text.contains("shop"), "{path}: {code} {text}");
+    }
+    let mut wait = place.watch_of_host("/larder/v1/pods/uid-late/status?changedAfter=2000-01-01T00:00:00Z&timeout=60s");
+    until("it waits", async || {
+        place.daemon.get("/metrics").await.text.contains("larder_http_connections{listener=\"socket\"} 2").then_some(())
+    })
+    .await;
+    run("late");
+    let answer = wait.next().await.unwrap();
+    assert!(answer.contains("\"code\":403") && !answer.contains("hidden"), "{answer}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
