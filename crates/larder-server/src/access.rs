@@ -29,7 +29,9 @@ use crate::usage::{Held, Usage, Watching};
 use axum::extract::FromRequestParts;
 use http::request;
 use larder_clock::Timestamp;
-use larder_node::{Answer, Check, FetchedDocument, Node, ObjectKind, ObjectList, PodList, ReadError, ServerDocument};
+use larder_node::{
+    Answer, Check, FetchedDocument, Node, ObjectKind, ObjectList, PodList, ReadError, Report, ServerDocument,
+};
 use larder_objects::ObjectKey;
 use larder_policy::{Decision, Document, Extent, PodSubject, Policy, Subject, Target, Verb, View, restrict};
 use larder_resource::journal::Resource;
@@ -408,6 +410,21 @@ impl Reader {
     pub(crate) fn document(&self, document: Document, what: &str) -> Result<&Arc<Node>, ApiError> {
         self.allowed(self.view().may_document(document), Verb::Get.as_str(), what)?;
         Ok(self.node())
+    }
+
+    /// Leaves out of a report the objects that may not be listed.
+    pub(crate) fn only_seen(&self, report: &mut Report) {
+        if self.sees_all() {
+            return;
+        }
+        if let Some(objects) = &mut report.objects {
+            objects.retain(|object| {
+                let kind = Kind::ALL.into_iter().find(|kind| kind.resource() == object.kind);
+                kind.is_some_and(|kind| {
+                    self.access.decide(Verb::List, kind, &object.namespace, &object.name).is_allowed()
+                })
+            });
+        }
     }
 
     /// The right to read one object.

@@ -29,6 +29,7 @@ pub(crate) async fn status(reader: Reader, params: Params) -> Result<Json<Report
     params.only(&["objects"])?;
     let node = reader.document(Document::Status, "the status of larder")?;
     let mut report = if params.flag("objects") { node.detailed_report() } else { node.report() };
+    reader.only_seen(&mut report);
     reader.app().policy.report(&mut report);
     reader.app().audit.report(&mut report);
     if let Some(listen) = &reader.app().listen {

@@ -144,6 +144,25 @@ async fn who_may_see_a_pod_does_not_see_the_status_of_one_whose_uid_it_claims() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_status_names_the_objects_that_its_reader_may_list() {
+    let file = PolicyFile::new(
+        "- {name: status, effect: allow, subjects: [{user: 65534}], documents: [status]}\n\
+         - {name: db, effect: allowMetadata, subjects: [{user: 65534}], objects: [{kinds: [secrets], names: [db]}]}\n\
+         - {name: no-root, effect: deny, subjects: [{user: 0}], objects: [{kinds: [secrets], names: [tls]}]}\n",
+    );
+    let place = Place::start(&["--policy", file.path()]).await;
+    let path = "/larder/v1/status?objects=true";
+    let names = |text: &str| -> Vec<String> {
+        let status: Value = serde_json::from_str(text).unwrap();
+        let objects = status["objects"].as_array().unwrap();
+        objects.iter().map(|object| object["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (code, text) = ask(&place, path).await;
+    assert_eq!((code, names(&text)), (200, vec!["db".to_owned()]), "{text}");
+    assert_eq!(names(&place.daemon.get(path).await.text), ["db"], "also of an admin, what is denied is left out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_denial_holds_for_root_and_for_a_container_of_its_own() {
     let file = PolicyFile::new(
         "- {name: no-root, effect: deny, subjects: [{user: 0}], objects: [{kinds: [secrets], names: [tls]}]}\n\
