@@ -1,5 +1,6 @@
 //! kubectl in a real pod, with the token of its service account, through `--listen --pass-through`: it prints what it prints of the API server,
-//! and the audit log says who asked what there. A kubelet runs the pods, so that logs, `exec` and `cp` are real.
+//! and the audit log says who asked what there. A kubelet runs the pods, so that logs, `exec`, `attach`, `cp` and
+//! `port-forward` are real.
 
 use crate::cluster::{Cluster, NAMESPACE, container};
 use crate::daemon::Daemon;
@@ -13,6 +14,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
 
 const LIMIT: Duration = Duration::from_mins(2);
 const USER: &str = "system:serviceaccount:shop:agent";
@@ -29,7 +32,7 @@ metadata: {name: agent, namespace: shop}
 rules:
 - {apiGroups: [""], resources: [pods, configmaps], verbs: [get, list, watch, create, patch, update, delete]}
 - {apiGroups: [""], resources: [pods/log], verbs: [get]}
-- {apiGroups: [""], resources: [pods/exec], verbs: [create, get]}
+- {apiGroups: [""], resources: [pods/exec, pods/attach, pods/portforward], verbs: [create, get]}
 - {apiGroups: [apps], resources: [deployments], verbs: [get, list]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -64,6 +67,7 @@ const COMMANDS: &[(&str, i32)] = &[
     ("exec target -- echo hello", 0),
     ("exec target -- sh -c 'cat /etc/no-such-file'", 1),
     ("exec -i target -- cat < /run/larder/sent", 0),
+    ("attach -q target | head -n 2", 0),
     ("api-resources --api-group=apps -o name", 0),
     ("explain deployments.spec.replicas", 0),
     ("auth can-i list deployments.apps", 0),
@@ -186,6 +190,34 @@ async fn writes_and_copies(agent: &Agent<'_>) {
     assert_eq!(agent.shell("cat /tmp/back").await, ("sent by standard input\n".to_owned(), 0));
 }
 
+/// Connections to a port of the target, over WebSocket and over SPDY.
+async fn forwards(agent: &Agent<'_>) {
+    // The pods share the host's network, so this is a port of theirs, too.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let target = listener.local_addr().expect("an address").port();
+    let answers = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.expect("accepted");
+            let mut stream = BufReader::new(stream);
+            let mut line = String::new();
+            stream.read_line(&mut line).await.expect("a line");
+            stream.write_all(format!("answer to {line}").as_bytes()).await.expect("written");
+        }
+    });
+    for over_websocket in [true, false] {
+        let script = format!(
+            "mkfifo /tmp/forward-{over_websocket}; \
+             KUBECTL_PORT_FORWARD_WEBSOCKETS={over_websocket} timeout 60 /programs/kubectl \
+             --kubeconfig /run/larder/larder.kubeconfig port-forward target :{target} > /tmp/forward-{over_websocket} & \
+             exec 3< /tmp/forward-{over_websocket}; read -r line <&3; port=${{line%% ->*}}; port=${{port##*:}}; \
+             for word in one two; do echo $word | busybox nc 127.0.0.1 $port; done; {{ kill $!; wait $!; }} 2> /dev/null; true"
+        );
+        let printed = agent.shell(&script).await;
+        assert_eq!(printed, ("answer to one\nanswer to two\n".to_owned(), 0), "WebSocket: {over_websocket}");
+    }
+    answers.abort();
+}
+
 #[tokio::test]
 async fn kubectl_in_a_pod_works_through_larder_as_against_the_api_server() {
     // The API server reaches the kubelet by the name of its node.
@@ -264,6 +296,7 @@ async fn kubectl_in_a_pod_works_through_larder_as_against_the_api_server() {
         .await;
     assert_eq!(lines, "tick\ntick\ntick\n", "it follows");
     writes_and_copies(&agent).await;
+    forwards(&agent).await;
 
     // All of it was asked as the pod's account, and nothing of it as the node.
     let requests = testbed.requests().expect("the audit log");
@@ -273,7 +306,9 @@ async fn kubectl_in_a_pod_works_through_larder_as_against_the_api_server() {
     let users = |part: &str| -> BTreeSet<&str> {
         requests.iter().filter(|request| request.uri.contains(part)).map(|request| request.user.as_str()).collect()
     };
-    for part in ["/pods/target/exec?", "/pods/target/log?", "/deployments"] {
+    for part in
+        ["/pods/target/exec?", "/pods/target/attach?", "/pods/target/portforward", "/pods/target/log?", "/deployments"]
+    {
         let mut users = users(part);
         // Who has made the Deployment.
         users.remove("admin");
