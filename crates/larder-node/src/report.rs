@@ -96,6 +96,32 @@ pub struct ListenReport {
     /// The keys that verify the tokens of pods; none where larder takes no tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenKeysReport>,
+    /// What went on to the API server; none without `--pass-through`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pass_through: Option<PassThroughReport>,
+}
+
+/// Requests that larder passes on to the API server, since larder started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct PassThroughReport {
+    /// Requests that the API server answered.
+    pub answered: u64,
+    /// Those of them that the API server refused (401 or 403).
+    pub refused: u64,
+    /// Requests that larder did not pass on because too many were under way.
+    pub limited: u64,
+    /// Requests that the API server did not answer.
+    pub unanswered: u64,
+    /// Requests that larder answered itself because the API server refused them or was away.
+    pub fallbacks: u64,
+    /// Why the API server last did not answer, kept when all is well again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// When that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error_at: Option<Timestamp>,
 }
 
 /// The tokens about which larder has asked the API server (`TokenReview`).

@@ -35,6 +35,9 @@ pub(crate) async fn status(reader: Reader, params: Params) -> Result<Json<Report
     if let Some(listen) = &reader.app().listen {
         listen.report(node, &mut report);
     }
+    if let Some(listen) = &mut report.listen {
+        listen.pass_through = reader.app().metrics.pass_through.report(node);
+    }
     Ok(Json(report))
 }
 

@@ -36,6 +36,7 @@ mod route;
 
 use crate::access::Guarded;
 use crate::activity::{Activity, Exchange};
+use crate::app::App;
 use crate::cache_status::{CacheStatus, Outcome};
 use crate::error::ApiError;
 use crate::hop_by_hop::{remove_of_connection, upgrade_of};
@@ -47,7 +48,8 @@ use error::Asked;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use larder_node::PassThrough;
+use larder_clock::Timestamp;
+use larder_node::{PassError, PassThrough};
 use larder_pod_status::PodUid;
 use larder_policy::View;
 use parking_lot::Mutex;
@@ -112,6 +114,7 @@ pub(crate) struct Passing {
     refusals: Refusals,
     /// When the API server was last away for a request to which larder had an answer.
     away_since: Mutex<Option<Instant>>,
+    app: Arc<App>,
     metrics: PassMetrics,
     serving: Serving,
 }
@@ -149,14 +152,11 @@ pub(crate) struct AskingPod<'a> {
 }
 
 impl Passing {
-    pub(crate) fn new(
-        upstream: PassThrough,
-        options: &PassThroughOptions,
-        metrics: PassMetrics,
-        serving: Serving,
-    ) -> Self {
+    pub(crate) fn new(upstream: PassThrough, options: &PassThroughOptions, app: Arc<App>, serving: Serving) -> Self {
         let (places, refusals) = (Places::new(options), Refusals::new());
-        Self { upstream, places, refusals, away_since: Mutex::default(), metrics, serving }
+        let metrics = app.metrics.pass_through.clone();
+        metrics.turn_on();
+        Self { upstream, places, refusals, away_since: Mutex::default(), app, metrics, serving }
     }
 
     /// Whether a path is larder's own, whoever asks.
@@ -230,9 +230,8 @@ impl Passing {
         let copy = copy_of(&request);
         let may_fall_back = may_fall_back_when_away(first, known);
         let is_away = may_fall_back && self.away_since.lock().is_some_and(|since| since.elapsed() < PATIENCE);
-        if (known == Known::Refused || is_away)
-            && let Some(own) = self.part(copy_of(&request), pod, first, &here).await
-        {
+        let is_asked_first = known == Known::Refused || is_away;
+        if is_asked_first && let Some(own) = self.part(copy_of(&request), pod, first, &here).await {
             return own;
         }
         let patience = if may_fall_back { PATIENCE } else { ANSWER };
@@ -253,7 +252,11 @@ impl Passing {
         };
         let is_away = falls_back && !passed.as_ref().is_ok_and(is_refusal);
         *self.away_since.lock() = is_away.then(Instant::now);
-        if falls_back && let Some(own) = self.part(copy, pod, first, &here).await {
+        // Each time that larder answers, it counts a decision.
+        if falls_back
+            && !is_asked_first
+            && let Some(own) = self.part(copy, pod, first, &here).await
+        {
             return own;
         }
         passed.unwrap_or_else(ApiError::into_response)
@@ -312,8 +315,7 @@ impl Passing {
             Some(protocol) => self.upgrade(request, sender, protocol).await,
             None => self.forward(request, sender, patience).await,
         };
-        let code = answer.as_ref().map_or_else(PassThroughError::code, Response::status);
-        self.metrics.passed(why, code);
+        self.metrics.passed(why, &answer);
         let mut answer = answer?;
         answer.extensions_mut().insert(PassedBack);
         if let Ok(value) = HeaderValue::from_str(&CacheStatus::new(Outcome::Passed).to_string()) {
@@ -346,14 +348,14 @@ impl Passing {
         // The head of a watch comes at once, and larder may have one, too.
         let after = if lasts && patience == ANSWER { LASTING_ANSWER } else { patience };
         let answer = match tokio::time::timeout(after, self.upstream.send(request, lasts)).await {
-            Err(_elapsed) => return Err(PassThroughError::Late { asked, after }),
+            Err(_elapsed) => return Err(self.late(asked, after)),
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 return Err(match ended.get() {
                     Some(Problem::TooLarge) => too_large(asked),
                     Some(Problem::Late) => PassThroughError::LateBody { asked, after: self.serving.stall_timeout },
                     Some(Problem::Cut) => PassThroughError::CutBody { asked },
-                    None => PassThroughError::of(error, asked, sender.knows()),
+                    None => self.failed(error, asked, sender),
                 });
             }
         };
@@ -375,8 +377,8 @@ impl Passing {
         prepare(&mut request, sender);
         change_protocol(request.headers_mut(), protocol);
         let answer = match tokio::time::timeout(ANSWER, self.upstream.upgrade(request)).await {
-            Err(_elapsed) => return Err(PassThroughError::Late { asked, after: ANSWER }),
-            Ok(answer) => answer.map_err(|error| PassThroughError::of(error, asked, sender.knows()))?,
+            Err(_elapsed) => return Err(self.late(asked, ANSWER)),
+            Ok(answer) => answer.map_err(|error| self.failed(error, asked, sender))?,
         };
         let protocol = upgrade_of(answer.headers());
         let (Some(protocol), Some(connected), StatusCode::SWITCHING_PROTOCOLS) = (protocol, connected, answer.status())
@@ -399,6 +401,22 @@ impl Passing {
         remove_of_connection(answer.headers_mut());
         change_protocol(answer.headers_mut(), protocol);
         Ok(answer)
+    }
+
+    fn late(&self, asked: Asked, after: Duration) -> PassThroughError {
+        self.metrics.unanswered(self.now(), format!("no answer within {after:?}"));
+        PassThroughError::Late { asked, after }
+    }
+
+    fn failed(&self, error: PassError, asked: Asked, sender: &Sender) -> PassThroughError {
+        if !matches!(error, PassError::NoRoom) {
+            self.metrics.unanswered(self.now(), error.to_string());
+        }
+        PassThroughError::of(error, asked, sender.knows())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.app.node.for_larder().now()
     }
 
     fn enter(&self, sender: &Sender, to_use: Use, asked: &Asked) -> Result<Place, PassThroughError> {

@@ -270,10 +270,10 @@ impl Server {
                 last_failure: None,
             }),
         });
-        let passing = self.passing.take().map(|(upstream, options)| {
-            let metrics = self.app.metrics.pass_through.clone();
-            Passing::new(upstream, &options, metrics, connections.serving())
-        });
+        let passing = self
+            .passing
+            .take()
+            .map(|(upstream, options)| Passing::new(upstream, &options, Arc::clone(&self.app), connections.serving()));
         let (app, answered) = (Arc::clone(&self.app), CancellationToken::new());
         let answering = async {
             tokio::join!(

@@ -4,7 +4,7 @@ use crate::client::{Connection, Query};
 use crate::output::table::{Table, printable};
 use crate::output::{self, Format, age};
 use jiff::Timestamp;
-use larder_node::{ObjectCounts, ObjectReport, Report, SourceState, TokenKeysReport};
+use larder_node::{ObjectCounts, ObjectReport, PassThroughReport, Report, SourceState, TokenKeysReport};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,6 +92,11 @@ fn text(report: &Report, wide: bool, now: Timestamp) -> String {
         if let Some(tokens) = &listen.tokens {
             let _ = writeln!(text, "tokens      {}", keys_of_tokens(tokens));
         }
+        let passed = listen
+            .pass_through
+            .as_ref()
+            .map_or_else(|| "nothing (--pass-through is off)".to_owned(), |pass_through| passed_on(pass_through, now));
+        let _ = writeln!(text, "passed on   {passed}");
     }
     let _ = write!(
         text,
@@ -128,6 +133,21 @@ fn keys_of_tokens(tokens: &TokenKeysReport) -> String {
         if let Some(error) = &reviews.last_error {
             let _ = write!(text, " (last error: {})", printable(error));
         }
+    }
+    text
+}
+
+/// How many requests went on to the API server, what became of them, and the last failure.
+fn passed_on(passed: &PassThroughReport, now: Timestamp) -> String {
+    let PassThroughReport { answered, refused, limited, unanswered, fallbacks, .. } = passed;
+    let answered = output::plural(*answered, "answer", "answers");
+    let mut text = format!(
+        "{answered} of the API server ({refused} refused), {unanswered} without, {limited} over a limit, {fallbacks} answered here after all"
+    );
+    if let Some(error) = &passed.last_error {
+        let ago = age::since(passed.last_error_at, now);
+        // Writing to a string cannot fail.
+        let _ = write!(text, " (last error {ago} ago: {})", printable(error));
     }
     text
 }

@@ -522,6 +522,72 @@ async fn connections_for_another_protocol_are_passed_on_within_their_limits() {
 }
 
 #[tokio::test]
+async fn the_status_tells_what_is_passed_on_and_why_the_api_server_last_did_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = folder.path().join("settings.yaml");
+    fs::write(&settings, "passThrough: {callerRequests: 1}\n").unwrap();
+    let place = start(&["--config", settings.to_str().unwrap()]).await;
+    let token = place.token_with(&[Grant::everywhere(Kind::ConfigMap)]);
+    let status = async || place.daemon.get("/larder/v1/status").await.json()["listen"]["passThrough"].take();
+    let nothing = json!({"answered": 0, "refused": 0, "limited": 0, "unanswered": 0, "fallbacks": 0});
+    assert_eq!(status().await, nothing);
+    // Two answers, two refusals, of which larder makes one good, and one request too many.
+    passed(&place.get(&token, CONFIG_MAPS).await, 200);
+    passed(&place.get(&token, "/api/v1/secrets").await, 403);
+    own(&place.get(&token, DB).await, 200);
+    let hang = place.api.inject(Fault::hang().verb(Verb::List).kind(Kind::ConfigMap));
+    let second = async {
+        until("one is in flight", async || {
+            place.metrics().await.contains("larder_pass_through_in_flight{kind=\"request\"} 1\n").then_some(())
+        })
+        .await;
+        own(&place.get(&token, CONFIG_MAPS).await, 429);
+        place.api.remove_fault(hang);
+    };
+    let (first, ()) = tokio::join!(place.get(&token, CONFIG_MAPS), second);
+    passed(&first, 200);
+    let so_far = json!({"answered": 4, "refused": 2, "limited": 1, "unanswered": 0, "fallbacks": 1});
+    assert_eq!(status().await, so_far);
+    let told = place.daemon.larder("status").await.ok();
+    let line =
+        "passed on   4 answers of the API server (2 refused), 0 without, 1 over a limit, 1 answered here after all\n";
+    assert!(told.contains(line), "{told}");
+
+    place.api.outage().await;
+    own(&place.get(&token, CONFIG_MAPS).await, 503);
+    let now = status().await;
+    let why = now["lastError"].as_str().unwrap();
+    assert!(now["unanswered"] == 1 && why.contains(place.api.url()), "{now}");
+    assert!(now["lastErrorAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{now}");
+    let told = place.daemon.larder("status").await.ok();
+    assert!(told.contains("(2 refused), 1 without,") && told.contains(&format!(" ago: {why})\n")), "{told}");
+    // It is still told of when all is well again.
+    place.api.restore().await.unwrap();
+    until("the API server answers again", async || (place.get(&token, CONFIG_MAPS).await.code == 200).then_some(()))
+        .await;
+    assert_eq!(status().await["lastError"].as_str(), Some(why));
+    assert!(!told.contains(&token[..20]), "{told}");
+}
+
+#[tokio::test]
+async fn a_decision_counts_once_where_larder_is_asked_before_the_api_server_and_has_no_answer() {
+    let place = start(&[]).await;
+    let token = place.token_with(&[]);
+    // The API server refuses it, and from here on larder looks for an answer of its own first.
+    own(&place.get(&token, DB).await, 200);
+    place.api.store().delete(Kind::Secret, "shop", "db").unwrap();
+    until("larder knows that it is gone", async || (place.daemon.get(DB).await.code == 404).then_some(())).await;
+    let decisions = async || -> u64 {
+        let metrics = place.metrics().await;
+        let of_pods = metrics.lines().filter(|line| line.starts_with("larder_access_decisions_total{subject=\"pod\""));
+        of_pods.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let before = decisions().await;
+    passed(&place.get(&token, DB).await, 403);
+    assert_eq!(decisions().await - before, 1);
+}
+
+#[tokio::test]
 async fn pass_through_needs_a_listener_and_an_api_server() {
     let folder = || folder_with(&[]);
     let manifests = ["--manifests", "manifests", "--runtime-endpoint", "none", "--pass-through"];

@@ -209,6 +209,8 @@ async fn a_pod_sees_the_keys_of_all_its_containers_by_its_token_and_nothing_of_o
     let told = place.daemon.larder("status").await.ok();
     let line = format!("tokens      1 key from {}/openid/v1/jwks, read ", place.api.url());
     assert!(told.contains(&line), "{told}");
+    assert!(told.contains("passed on   nothing (--pass-through is off)\n"), "{told}");
+    assert!(status["listen"].get("passThrough").is_none(), "{status}");
     assert!(!place.daemon.log().contains(&token[..20]), "{}", place.daemon.log());
 }
 
