@@ -141,6 +141,15 @@ impl EventReceiver {
     }
 }
 
+/// A write to the pod status cache.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// The entry of this pod was written.
+    Pod(PodUid),
+    /// Some writes were missed: any entry may have been written.
+    Missed,
+}
+
 /// Tells which pods' entries in the cache have been written.
 #[derive(Debug)]
 pub struct WriteReceiver {
@@ -169,6 +178,19 @@ impl WriteReceiver {
     /// Dropped before it has answered, it has forgotten nothing.
     pub async fn any_written(&mut self) -> bool {
         self.written_where(|_| true).await
+    }
+
+    /// The next write; `None` once the PLEG is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: a write that was not returned is returned by the next call.
+    pub async fn next(&mut self) -> Option<Written> {
+        match self.writes.recv().await {
+            Ok(uid) => Some(Written::Pod(uid)),
+            Err(broadcast::error::RecvError::Lagged(_)) => Some(Written::Missed),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
     }
 
     async fn written_where(&mut self, is_wanted: impl Fn(&PodUid) -> bool) -> bool {

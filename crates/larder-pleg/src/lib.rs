@@ -139,7 +139,7 @@ mod status;
 mod wire;
 
 pub use error::{PodName, RuntimeCall, RuntimeError};
-pub use event::{Delivery, EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver};
+pub use event::{Delivery, EventKind, EventReceiver, PodLifecycleEvent, WriteReceiver, Written};
 pub use health::Unhealthy;
 pub use observe::{PlegObserver, PlegStats};
 pub use options::{InvalidOption, PlegOptions};

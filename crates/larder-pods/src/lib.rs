@@ -76,8 +76,10 @@ mod newness;
 mod phase;
 mod pod;
 mod static_pod;
+mod version;
 mod wire;
 mod write;
 
 pub use pod::{Brought, Seen, bring_up_to_date};
 pub use static_pod::static_pod;
+pub use version::with_resource_version;
