@@ -33,6 +33,7 @@
 //! | the choice between API server and manifests | `node/sources` opens the one of the settings; `source` passes calls on to it |
 //! | requests of others to the API server | `node/pass_through`; larder-kube has the connections |
 //! | whose a process or cgroup is | `whois`; larder-identity reads cgroups |
+//! | pods as this node knows them, and their journal | `pods`, `node/node_pods`; larder-pods decides what is newer |
 //! | container status | `runtime`; larder-cri finds the runtime's socket |
 //! | how tasks end, and which are reported | `tasks` |
 //! | status, probes and metrics | `report`, `node/status`, `node/gauges`, `metrics` |
@@ -69,6 +70,7 @@ mod metrics;
 mod namespaces;
 mod node;
 mod objects;
+mod pods;
 mod reflector_log;
 mod registrar;
 mod report;

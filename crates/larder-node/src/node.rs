@@ -11,6 +11,7 @@ use crate::error::{ReadError, StartError};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use crate::objects::{ObjectCache, ObjectCacheConfig, ObjectList};
+use crate::pods::NodePods;
 use crate::registrar::{Caches, Registrar};
 use crate::runtime::{PodStatusRead, RuntimeSide, WaitError};
 use crate::source::{ObjectReflectors, ObjectSource};
@@ -35,6 +36,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 mod gauges;
+mod node_pods;
 mod pass_through;
 mod sources;
 mod status;
@@ -89,6 +91,8 @@ pub struct Node<M: MachineClocks = ThisMachine> {
     namespaces: Option<Arc<Namespaces<M>>>,
     registrar: Arc<Registrar<M>>,
     runtime: Option<Arc<RuntimeSide<M>>>,
+    /// The pods as this node knows them.
+    known_pods: Arc<NodePods<M>>,
     metrics: Metrics,
     documents: Documents,
     tokens: Arc<TokenKeys>,
@@ -183,6 +187,9 @@ impl<M: MachineClocks> Node<M> {
         };
         let tokens = Arc::new(TokenKeys::new(config.tokens.clone(), Arc::clone(&name), client));
         tasks.spawn("keys of tokens", Arc::clone(&tokens).run(clock, tasks.token.clone()));
+        let is_of_manifests = matches!(sources.origin, Origin::Manifests { .. });
+        let known_pods =
+            NodePods::new(Arc::clone(&name), clock, sources.pods.clone(), is_of_manifests, runtime.clone());
         let node = Self {
             name,
             clock,
@@ -194,6 +201,7 @@ impl<M: MachineClocks> Node<M> {
             namespaces,
             registrar,
             runtime,
+            known_pods: Arc::new(known_pods),
             metrics,
             documents: Documents::default(),
             tokens,

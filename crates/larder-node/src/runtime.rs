@@ -19,7 +19,7 @@ use larder_cri::{CriOptions, CriRuntime, Endpoint};
 use larder_objects::{FreshState, Freshness, Source, StaleReason};
 use larder_pleg::{
     ContainerState, ContainerStatus, EventReceiver, Pleg, PlegObserver, PlegOptions, PlegStats, PodLifecycleEvent,
-    PodStatus, RuntimeError,
+    PodStatus, RuntimeError, WriteReceiver,
 };
 use larder_pod_status::{Entry, EntryTimes, Options, PodStatusReader, PodUid, pod_status_cache};
 use parking_lot::Mutex;
@@ -378,6 +378,11 @@ impl<M: MachineClocks> RuntimeSide<M> {
     /// The latest lifecycle events, and a stream of those that follow.
     pub(crate) fn events(&self) -> (Vec<Arc<PodLifecycleEvent>>, EventReceiver) {
         self.pleg.subscribe_with_recent()
+    }
+
+    /// A stream of the pods whose status is written from now on.
+    pub(crate) fn watch_writes(&self) -> WriteReceiver {
+        self.pleg.watch_writes()
     }
 
     /// The status of each pod that the runtime has, in no particular order.

@@ -13,6 +13,7 @@
 //! - *Today's view*: each request is judged when it arrives. An open watch is judged again when the policy changes and before each event: once
 //!   its caller sees something else, the watch ends with 410, and the client lists again.
 //! - *Only the same pod*: a container sees pods of its own pod's name only if they have the UID by which the runtime knows its pod.
+//! - *Either way*: the pods of the API server and the pods as this node knows them ([`PodsOf`]) are decided on alike.
 //!
 //! # Limits
 //!
@@ -130,6 +131,16 @@ impl NodeClock<'_> {
     }
 }
 
+/// Which pods a request is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum PodsOf {
+    /// Those of the API server or the manifests, as they are there.
+    #[default]
+    Source,
+    /// Those as this node knows them, with versions of larder's own.
+    Node,
+}
+
 /// What a caller may see, as of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
@@ -232,6 +243,15 @@ impl Access {
         container.access(&app.policy.current(), pod)
     }
 
+    /// The same for the pods as this node knows them, which have other versions.
+    fn of_node_pods(mut self, app: &App) -> Self {
+        if app.policy.may_change() {
+            self.key = format!("{} /node", self.key).into();
+            app.policy.note(&self.key, &self.view);
+        }
+        self
+    }
+
     fn decide(&self, verb: Verb, kind: Kind, namespace: &str, name: &str) -> Decision {
         self.view.decide(verb, &Target { kind, namespace, name })
     }
@@ -256,9 +276,7 @@ impl Access {
         if !decision.is_of_own_pod {
             return decision.extent;
         }
-        // A pod that cannot be read is nobody's.
-        let uid = Pod::from_json(&object.json()).map(|pod| pod.runtime_uid().to_owned()).unwrap_or_default();
-        self.of_pod(decision, verb, [object.namespace(), object.name(), &uid]).extent
+        self.of_pod(decision, verb, [object.namespace(), object.name(), &runtime_uid(object)]).extent
     }
 
     /// The part of an object that a list or a watch shows.
@@ -270,6 +288,11 @@ impl Access {
             Some(extent) => Some(part(this, &extent)?),
         })
     }
+}
+
+/// The UID by which the runtime knows a pod. A pod that cannot be read is nobody's.
+fn runtime_uid(pod: &KubeObject) -> String {
+    Pod::from_json(&pod.json()).map(|pod| pod.runtime_uid().to_owned()).unwrap_or_default()
 }
 
 /// A caller as the rules of a file name it; `None` for a container or a token, whose pod says that, and for nobody that is known.
@@ -305,6 +328,7 @@ fn unwritable(kind: Kind, error: &DecodeError) -> ApiError {
 pub(crate) struct Reader {
     app: Arc<App>,
     access: Access,
+    pods: PodsOf,
     /// Counts the watches and bytes of the caller's identity; `None` where nothing is counted.
     usage: Option<Usage>,
 }
@@ -316,7 +340,12 @@ impl FromRequestParts<Arc<App>> for Reader {
         match parts.extensions.get::<Access>() {
             Some(access) => {
                 let usage = parts.extensions.get().cloned();
-                Ok(Self { app: Arc::clone(app), access: access.clone(), usage })
+                let pods = parts.extensions.get().copied().unwrap_or_default();
+                let access = match pods {
+                    PodsOf::Source => access.clone(),
+                    PodsOf::Node => access.clone().of_node_pods(app),
+                };
+                Ok(Self { app: Arc::clone(app), access, pods, usage })
             }
             None => Err(Caller::Anonymous.refusal()),
         }
@@ -438,19 +467,51 @@ impl Reader {
     pub(crate) fn journal(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> Result<SeenJournal, ApiError> {
         self.some(verb, kind, namespace)?;
         let filter = (!self.sees_all()).then(|| (self.access.clone(), verb));
-        Ok(SeenJournal::new(self.node().journal(kind)?, filter, self.clone()))
+        Ok(SeenJournal::new(self.whole_journal(kind)?, filter, self.clone()))
     }
 
-    /// The journal of a kind, to wait for a version of an object that may be seen.
+    /// The journal of a kind, also of what may not be seen.
     fn whole_journal(&self, kind: Kind) -> Result<larder_resource::journal::Journal, ReadError> {
-        self.node().journal(kind)
+        match (kind, self.pods) {
+            (Kind::Pod, PodsOf::Node) => self.node().journal_of_node_pods(),
+            (Kind::Pod, PodsOf::Source) | (Kind::Node | Kind::Secret | Kind::ConfigMap | Kind::Namespace, _) => {
+                self.node().journal(kind)
+            }
+        }
     }
 
     /// How fresh the list of the pods is. The pods themselves are in the [journal](Self::journal).
     pub(crate) fn freshness_of_pods(&self) -> Result<AnswerFreshness, ApiError> {
-        let PodList { freshness, why, .. } = self.node().list_pods()?;
+        let (freshness, why) = match self.pods {
+            PodsOf::Source => {
+                let PodList { freshness, why, .. } = self.node().list_pods()?;
+                (freshness, why)
+            }
+            PodsOf::Node => self.node().freshness_of_node_pods()?,
+        };
+        Ok(self.held(freshness, why))
+    }
+
+    fn held(&self, freshness: larder_objects::Freshness, why: Option<String>) -> AnswerFreshness {
         // The reason may name other pods.
-        Ok(AnswerFreshness::held(freshness, why.filter(|_| self.sees_all())))
+        AnswerFreshness::held(freshness, why.filter(|_| self.sees_all()))
+    }
+
+    /// The pods as this node knows them that may be seen. Nothing is kept of them.
+    pub(crate) fn node_pods(&self) -> Result<(Vec<Arc<Resource>>, AnswerFreshness), ApiError> {
+        self.some(Verb::List, Kind::Pod, None)?;
+        let PodList { items, freshness, why, .. } = self.node().list_node_pods()?;
+        let mut seen = Vec::with_capacity(items.len());
+        for pod in items {
+            let pod: Arc<Resource> = pod;
+            if self.sees_all() {
+                seen.push(pod);
+            } else {
+                let part = self.access.seen(Verb::List, &pod).map_err(|error| unwritable(Kind::Pod, &error))?;
+                seen.extend(part);
+            }
+        }
+        Ok((seen, self.held(freshness, why)))
     }
 
     /// How fresh this node's object is.
@@ -609,6 +670,12 @@ impl One<'_> {
     pub(crate) async fn read(&self, timeout: Duration) -> Result<Seen, ApiError> {
         let node = self.reader.node();
         match self.kind {
+            Kind::Pod if self.reader.pods == PodsOf::Node => {
+                let answer = node.get_node_pod(self.namespace, self.name)?;
+                let pod = [self.namespace, self.name, &runtime_uid(&answer.object)];
+                let decision = self.reader.access.of_pod(self.decision.clone(), Verb::Get, pod);
+                self.seen(answer, &decision)
+            }
             Kind::Pod => {
                 let answer = node.get_pod(self.namespace, self.name)?;
                 let pod = [self.namespace, self.name, answer.object.runtime_uid()];

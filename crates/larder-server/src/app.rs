@@ -1,6 +1,6 @@
 //! The routes: which handler answers which path, and who may ask.
 
-use crate::access::{Access, Guarded, Policies};
+use crate::access::{Access, Guarded, PodsOf, Policies};
 use crate::audit::{Asked, Audit};
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -10,11 +10,11 @@ use crate::metrics::ServerMetrics;
 use crate::params::Params;
 use crate::usage::Usage;
 use crate::{events, health, kube_api, local_api, whois};
-use axum::Router;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use http::{Method, request};
 use larder_clock::Jitter;
 use larder_node::Node;
@@ -64,6 +64,8 @@ impl App {
 pub(crate) fn local(app: &Arc<App>) -> Router {
     Router::new()
         .merge(kube_api::routes())
+        .nest("/node", kube_api::routes().layer(Extension(PodsOf::Node)))
+        .route("/pods", get(kube_api::pods))
         .route("/larder/v1/status", get(local_api::status))
         .route("/larder/v1/objects/{kind}", get(local_api::list_entries))
         .route("/larder/v1/objects/{kind}/{namespace}/{name}", get(local_api::get_entry))

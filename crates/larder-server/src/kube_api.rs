@@ -1,6 +1,9 @@
 //! The Kubernetes API, read-only, for what this node holds: get, list and watch of pods, this node, the Secrets and `ConfigMap`s
 //! that its pods refer to, and the namespaces that they are in, in JSON; discovery; and the reviews of the caller's own rights.
 //!
+//! Below `/node` there is the same again, with the pods as this node knows them ([`PodsOf`](crate::access::PodsOf)). `/pods` lists these, as the
+//! kubelet does.
+//!
 //! Lists and watches come from the [journal](larder_resource::journal) of their kind, so that a watch goes on where a list ended.
 //!
 //! # Limits
@@ -119,6 +122,12 @@ impl Predicate for Large {
 pub(crate) fn read_timeout(params: &Params) -> Result<Duration, ApiError> {
     let given = params.duration("timeout", READ_TIMEOUT, (LEAST_READ_TIMEOUT, Duration::MAX))?;
     Ok(given.min(MOST_READ_TIMEOUT))
+}
+
+/// `/pods`: the pods as this node knows them, as the kubelet lists them.
+pub(crate) async fn pods(reader: Reader, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (pods, freshness) = reader.node_pods()?;
+    Ok(representation::pod_list(reader.app(), pods, &freshness, &headers))
 }
 
 fn unknown_path(path: &str) -> ApiError {

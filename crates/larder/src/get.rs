@@ -22,7 +22,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Kinds: secrets, configmaps (cm), pods (po), nodes (no), namespaces (ns). larder has only \
-the Secrets and ConfigMaps that pods of this node refer to, and the namespaces that they are in.
+the Secrets and ConfigMaps that pods of this node refer to, and the namespaces that they are in. \
+Pods are as this node knows them: their containers as the container runtime has them.
 
 Examples:
   larder get pods -A
@@ -129,7 +130,11 @@ impl Get {
 
     /// The Kubernetes path of a list, or of one object.
     fn kubernetes(&self, target: &Target) -> Query {
-        let mut path = vec!["api", "v1"];
+        let mut path = match target.kind {
+            // As this node knows them.
+            Kind::Pod => vec!["node", "api", "v1"],
+            Kind::Node | Kind::Secret | Kind::ConfigMap | Kind::Namespace => vec!["api", "v1"],
+        };
         if target.kind.is_namespaced() && !self.options.all_namespaces {
             path.extend(["namespaces", &self.options.namespace]);
         }

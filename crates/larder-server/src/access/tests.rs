@@ -300,6 +300,7 @@ impl Place {
             ("/api/v1/namespaces/{namespace}/pods/{name}/status", {
                 own(&["/api/v1/namespaces/shop/pods/web/status", "/api/v1/namespaces/bank/pods/web/status"])
             }),
+            ("/pods", own(&["/pods"])),
             ("/larder/v1/status", own(&["/larder/v1/status", "/larder/v1/status?objects"])),
             ("/larder/v1/objects/{kind}", {
                 own(&[
@@ -370,6 +371,9 @@ async fn no_answer_on_any_route_has_what_a_container_may_not_see() {
     for target in targets.values().flatten() {
         for accept in REPRESENTATIONS {
             let mut targets = vec![target.clone()];
+            if !["/larder/", "/livez", "/readyz", "/metrics", "/pods"].iter().any(|own| target.starts_with(own)) {
+                targets.push(format!("/node{target}"));
+            }
             if target.starts_with("/api/") {
                 targets.push(format!("{target}{}includeObject=Object", if target.contains('?') { '&' } else { '?' }));
             }
@@ -410,6 +414,15 @@ async fn a_container_gets_its_own_pod_and_the_keys_that_it_refers_to() {
     let entries = get("/larder/v1/objects/secrets").await.json();
     assert_eq!((&entries["items"][0]["name"], &entries["items"][0]["object"]["data"]), (&json!("db"), &json!(1)));
     assert_eq!(entries["items"].as_array().unwrap().len(), 1, "{entries}");
+    // The pod as its node knows it.
+    let shown = get("/node/api/v1/namespaces/shop/pods/web").await.json();
+    assert_eq!((&shown["metadata"]["uid"], &shown["status"]["phase"]), (&json!("uid-web"), &json!("Running")));
+    for path in ["/pods", "/node/api/v1/pods"] {
+        let list = get(path).await.json();
+        assert_eq!((&list["items"][0]["status"], &list["items"][1]), (&shown["status"], &Value::Null), "{path}");
+        assert_eq!(place.ask(root(), path).await.json()["items"].as_array().unwrap().len(), 3, "{path}");
+    }
+    assert_eq!(get("/node/api/v1/namespaces/bank/pods/web").await.code, 403);
     let statuses = get("/larder/v1/pods").await.json();
     assert_eq!((&statuses["items"][0]["uid"], &statuses["items"][1]), (&json!("uid-web"), &Value::Null));
     for path in ["/larder/v1/pods/uid-web/status", "/larder/v1/namespaces/shop/pods/web/status"] {

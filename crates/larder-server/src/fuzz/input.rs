@@ -117,6 +117,8 @@ const PATHS: &[&str] = &[
     "/openapi/v3",
     "/openapi/v3/api/v1",
     "/version",
+    "/node/api/v1/pods",
+    "/pods",
 ];
 
 const PARAMETERS: &[&str] = &[

@@ -9,7 +9,7 @@ use crate::usage::Length;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Frame, SizeHint};
 use larder_resource::journal::Resource;
@@ -17,6 +17,7 @@ use larder_resource::representation::{IncludeObject, Table, partial_metadata, pa
 use larder_resource::{Kind, json_of_resource, whole_json};
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -115,7 +116,7 @@ impl Representation {
     ) -> Result<Response, ApiError> {
         let items = items.into_iter().map(json_of_resource);
         let list = match self {
-            Self::Object => kubernetes_list(kind.as_str(), version, items),
+            Self::Object => kubernetes_list(kind.as_str(), Some(version), items),
             Self::Table(include) => {
                 let table = Table { kind, include, with_columns: true };
                 body(
@@ -201,6 +202,38 @@ impl Representation {
     }
 }
 
+/// A list of pods without a version, as the kubelet gives it, or 304 if the client has the same already.
+pub(super) fn pod_list(
+    app: &App,
+    pods: Vec<Arc<Resource>>,
+    freshness: &AnswerFreshness,
+    request: &HeaderMap,
+) -> Response {
+    let list = kubernetes_list(Kind::Pod.as_str(), None, pods.into_iter().map(json_of_resource));
+    let tag = list.tag();
+    let mut response = if has_tag(request, &tag) {
+        let mut response = json(app, Some(freshness), Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        response
+    } else {
+        json(app, Some(freshness), list.into_body())
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+/// Whether the client has the answer with this tag.
+fn has_tag(request: &HeaderMap, tag: &str) -> bool {
+    let given = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    given
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag)
+}
+
 /// An answer of JSON, with what it says of its freshness.
 pub(super) fn json(app: &App, freshness: Option<&AnswerFreshness>, body: Body) -> Response {
     let length = body.size_hint().exact();
@@ -283,6 +316,22 @@ impl ChunkedBody {
         }
     }
 
+    /// The entity tag of these bytes.
+    fn tag(&self) -> String {
+        let mut hash = ring::digest::Context::new(&ring::digest::SHA256);
+        for part in &self.parts {
+            hash.update(part);
+        }
+        let mut tag = String::from("\"");
+        // Half of it is enough to tell two lists apart.
+        for byte in hash.finish().as_ref().iter().take(16) {
+            // Writing to a string cannot fail.
+            let _ = write!(tag, "{byte:02x}");
+        }
+        tag.push('"');
+        tag
+    }
+
     fn into_body(self) -> Body {
         Body::new(UnsyncBoxBody::new(self))
     }
@@ -310,14 +359,16 @@ impl hyper::body::Body for ChunkedBody {
 }
 
 /// A Kubernetes list in JSON, made of the JSON of its items.
-fn kubernetes_list(kind: &str, version: u64, items: impl IntoIterator<Item = [Bytes; 2]>) -> ChunkedBody {
+fn kubernetes_list(kind: &str, version: Option<u64>, items: impl IntoIterator<Item = [Bytes; 2]>) -> ChunkedBody {
     let mut parts = ChunkedBody::default();
     let mut head = BytesMut::new();
     head.extend_from_slice(br#"{"kind":""#);
     head.extend_from_slice(kind.as_bytes());
-    head.extend_from_slice(br#"List","apiVersion":"v1","metadata":{"resourceVersion":""#);
-    head.extend_from_slice(version.to_string().as_bytes());
-    head.extend_from_slice(br#""},"items":["#);
+    head.extend_from_slice(br#"List","apiVersion":"v1","metadata":{"#);
+    if let Some(version) = version {
+        head.extend_from_slice(format!("\"resourceVersion\":\"{version}\"").as_bytes());
+    }
+    head.extend_from_slice(br#"},"items":["#);
     parts.push(head.freeze());
     for (at, item) in items.into_iter().enumerate() {
         if at > 0 {
@@ -400,7 +451,7 @@ mod tests {
 
     async fn check(items: &[&'static str], expected: &str) {
         let items = items.iter().map(|item| [Bytes::from_static(item.as_bytes()), Bytes::new()]);
-        let parts = kubernetes_list("Secret", 7, items);
+        let parts = kubernetes_list("Secret", Some(7), items);
         let length = parts.size_hint().exact();
         let sent = parts.collect().await.unwrap().to_bytes();
         assert_eq!(sent, expected);

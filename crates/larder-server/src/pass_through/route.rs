@@ -15,7 +15,7 @@ use larder_resource::selector::FieldSelector;
 use std::borrow::Cow;
 
 /// The paths of larder's own.
-const OWN: [&str; 4] = ["larder", "livez", "readyz", "metrics"];
+const OWN: [&str; 6] = ["larder", "node", "pods", "livez", "readyz", "metrics"];
 
 /// Where a request is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Route {
 pub(super) fn is_own(path: &str) -> bool {
     let mut parts = path.trim_end_matches('/').split('/').skip(1);
     let first = parts.next().unwrap_or_default();
-    OWN.contains(&first) && (first == "larder" || parts.next().is_none())
+    OWN.contains(&first) && (matches!(first, "larder" | "node") || parts.next().is_none())
 }
 
 /// The object that a PUT of it replaces.

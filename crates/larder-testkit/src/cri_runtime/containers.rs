@@ -108,7 +108,7 @@ impl SandboxSpec {
         self
     }
 
-    /// An annotation.
+    /// An annotation. `kubernetes.io/config.source` is `api` unless it is given.
     #[must_use]
     pub fn annotation(mut self, name: &str, value: &str) -> Self {
         self.annotations.insert(name.to_owned(), value.to_owned());
@@ -191,7 +191,7 @@ impl Containers {
             labels.insert(label.to_owned(), value.clone());
         }
         let mut annotations = spec.annotations.clone();
-        annotations.insert("kubernetes.io/config.source".into(), "api".into());
+        annotations.entry("kubernetes.io/config.source".into()).or_insert_with(|| "api".into());
         let network = PodSandboxNetworkStatus {
             ip: ips.next().unwrap_or_default(),
             additional_ips: ips.map(|ip| PodIp { ip }).collect(),

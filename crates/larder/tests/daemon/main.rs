@@ -14,6 +14,7 @@
 //! | `outage` | with a simulated API server and runtime that go away and come back |
 //! | `credentials` | certificates, addresses and tokens that change, and credential plugins that hang and fail |
 //! | `watches` | lists and watches of the Kubernetes API: resumes, bookmarks, what comes into view and leaves it |
+//! | `node_pods` | pods as their node knows them: newer than the API server's, static ones, over `/node`, `/pods` and `larder get` |
 //! | `namespaces` | the namespaces of the node's pods: served, refused, without the right to read them, watched |
 //! | `whois` | whose a process, a container's ID or a cgroup is: told, waited for, refused |
 //! | `access` | what a process in a container sees over the socket, and until when |
@@ -40,6 +41,7 @@ mod loopback;
 mod manifests;
 mod metrics;
 mod namespaces;
+mod node_pods;
 mod objects;
 mod outage;
 mod pass_through;

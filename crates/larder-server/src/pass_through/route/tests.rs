@@ -48,7 +48,9 @@ fn a_pod_without_a_policy_file_has_its_own_pod_here_and_its_parts_after_the_api_
     let check = |uri: &str, expected: Route| assert_eq!(route(&Method::GET, uri, &view), expected, "{uri}");
     let first =
         |verb, kind, namespace: &str, name: &str| Route::ServerFirst(First::Part(verb, of(kind, namespace, name)));
-    for uri in ["/larder/v1/status", "/livez", "/readyz?verbose", "/metrics", "/larder"] {
+    for uri in
+        ["/larder/v1/status", "/livez", "/readyz?verbose", "/metrics", "/larder", "/node/api/v1/secrets", "/pods"]
+    {
         check(uri, Route::Own);
     }
     for uri in
@@ -65,6 +67,8 @@ fn a_pod_without_a_policy_file_has_its_own_pod_here_and_its_parts_after_the_api_
         "/metrics/cadvisor",
         "/",
         "/larders",
+        "/nodes",
+        "/pods/web",
     ] {
         check(uri, Route::Server(Why::Kind));
     }
