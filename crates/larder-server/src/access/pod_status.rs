@@ -103,7 +103,7 @@ fn status_of(uid: impl fmt::Display) -> String {
 impl PodStatusOf<'_> {
     pub(crate) fn read(&self) -> Result<PodStatusRead, ApiError> {
         let read = self.reader.node().pod_status(&self.uid)?;
-        self.may_see(&read)?;
+        self.may_see(self.reader, &read)?;
         Ok(read)
     }
 
@@ -125,22 +125,25 @@ impl PodStatusOf<'_> {
         self.waited(self.reader.node().pod_status_changed_after(&self.uid, min, deadline).await?)
     }
 
+    /// What came of a wait, by the policy at its end.
     fn waited(&self, found: Result<PodStatusRead, WaitError>) -> Result<Result<PodStatusRead, WaitError>, ApiError> {
+        let mut reader = self.reader.clone();
+        reader.refresh()?;
         match &found {
-            Ok(read) => self.may_see(read)?,
-            Err(WaitError::DeadlineExceeded { last_known, .. }) => self.may_see(last_known)?,
+            Ok(read) => self.may_see(&reader, read)?,
+            Err(WaitError::DeadlineExceeded { last_known, .. }) => self.may_see(&reader, last_known)?,
             Err(_) => {}
         }
         Ok(found)
     }
 
-    fn may_see(&self, read: &PodStatusRead) -> Result<(), ApiError> {
+    fn may_see(&self, reader: &Reader, read: &PodStatusRead) -> Result<(), ApiError> {
         let Some(status) = read.status.as_deref() else { return Ok(()) };
-        let decision = self.reader.decision_of_pod(&self.uid.to_string(), || Some((&status.namespace, &status.name)));
+        let decision = reader.decision_of_pod(&self.uid.to_string(), || Some((&status.namespace, &status.name)));
         if decision.is_allowed() {
             return Ok(());
         }
-        Err(self.reader.refusal(decision, Verb::Get.as_str(), status_of(&self.uid)))
+        Err(reader.refusal(decision, Verb::Get.as_str(), status_of(&self.uid)))
     }
 }
 

@@ -144,6 +144,31 @@ async fn who_may_see_a_pod_does_not_see_the_status_of_one_whose_uid_it_claims() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_wait_is_answered_by_the_policy_of_its_end() {
+    let file = PolicyFile::new(PODS);
+    let place = Place::start(&["--policy", file.path()]).await;
+    place.run("app");
+    let path = "/larder/v1/pods/uid-web/status";
+    let known = until("the runtime has it", async || {
+        let (code, text) = ask(&place, path).await;
+        (code == 200 && text.contains("shop/web:1")).then_some(text)
+    })
+    .await;
+    let known: Value = serde_json::from_str(&known).unwrap();
+    let modified = known["modifiedAt"].as_str().unwrap();
+    let mut wait = place.watch_of_host(&format!("{path}?changedAfter={modified}&timeout=60s"));
+    until("it waits", async || {
+        place.daemon.get("/metrics").await.text.contains("larder_http_connections{listener=\"socket\"} 2").then_some(())
+    })
+    .await;
+    file.write(SECRETS);
+    until("the file counts", async || (ask(&place, path).await.0 == 403).then_some(())).await;
+    place.run("late");
+    let answer = wait.next().await.unwrap();
+    assert!(answer.contains("\"code\":403") && !answer.contains("shop/web"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_status_names_the_objects_that_its_reader_may_list() {
     let file = PolicyFile::new(
         "- {name: status, effect: allow, subjects: [{user: 65534}], documents: [status]}\n\
