@@ -8,6 +8,8 @@
 //!
 //! - *Kept*: what was read last stays while the API server, or the file, cannot be read.
 //! - *For tokens of this node*: the API server is asked about a token only if its claims name a pod of this node.
+//! - *Not for strangers*: a token that no key could make good, or whose claims name no pod of this node, has no keys read. So it changes
+//!   neither the log nor the status.
 //! - *Bounded*: keys are read once in [`PAUSE`] at most, however many tokens name an unknown key.
 //! - *No token is kept*, nor is it in an error or a log line.
 //!
@@ -188,41 +190,30 @@ impl TokenKeys {
         wall_now: impl Fn() -> WallTime,
         may_be_here: impl Fn(&Bound) -> bool,
     ) -> Result<Bound, TokenCheckError> {
-        if let Some(reviews) = &self.reviews
-            && self.state.lock().known.is_none()
-            && let Ok(bound) = larder_token::claims_for_review(token, &self.node, wall_now())
-            && reviews.remembers(token, &bound, clock.now())
-        {
-            // For later tokens.
-            drop(self.want(clock.now()));
-            return Ok(bound);
+        if self.source.is_none() {
+            return Err(TokenCheckError::Off);
         }
-        let known = match (self.known(clock).await, &self.reviews) {
-            (Ok(known), _) => known,
-            (Err(TokenCheckError::NoKeys { why }), Some(reviews)) => {
-                let bound = larder_token::claims_for_review(token, &self.node, wall_now())?;
-                if !may_be_here(&bound) {
-                    return Err(TokenError::UnknownKey { known: 0 }.into());
-                }
-                return match reviews.verify(token, &bound, clock).await {
-                    Ok(()) => Ok(bound),
-                    Err(TokenCheckError::NoKeys { why: also }) => {
-                        Err(TokenCheckError::NoKeys { why: format!("{why}; {also}") })
-                    }
-                    Err(refused) => Err(refused),
-                };
-            }
-            (Err(error), _) => return Err(error),
-        };
+        let known = self.state.lock().known.clone();
+        let Some(known) = known else { return self.verify_first(token, clock, wall_now, may_be_here).await };
         let refused = match larder_token::verify(token, &known.keys, &known.expected, wall_now()) {
-            Ok(bound) => return Ok(bound),
+            Ok(bound) => {
+                let now = clock.now();
+                if now.saturating_duration_since(known.at) >= REFRESH {
+                    // For later tokens.
+                    drop(self.want(now));
+                }
+                return Ok(bound);
+            }
             Err(refused) => refused,
         };
         if !refused.wants_newer_keys() {
             return Err(refused.into());
         }
         // A token that no key could make good is not worth a read.
-        larder_token::claims_without_signature(token, &known.expected, wall_now()).map_err(|_| refused.clone())?;
+        let claims = larder_token::claims_without_signature(token, &known.expected, wall_now());
+        if !claims.is_ok_and(|bound| may_be_here(&bound)) {
+            return Err(refused.into());
+        }
         let Some(ended) = self.want(clock.now()) else { return Err(refused.into()) };
         wait_for(ended).await;
         let newer = self.state.lock().known.clone();
@@ -234,27 +225,57 @@ impl TokenKeys {
         }
     }
 
-    /// The keys that were read last. Only the first token waits for them.
-    async fn known(&self, clock: &impl Clock) -> Result<Arc<Known>, TokenCheckError> {
-        if self.source.is_none() {
-            return Err(TokenCheckError::Off);
+    /// Verifies a token while no keys are known. What no key could make good has none read.
+    async fn verify_first(
+        &self,
+        token: &str,
+        clock: &impl Clock,
+        wall_now: impl Fn() -> WallTime,
+        may_be_here: impl Fn(&Bound) -> bool,
+    ) -> Result<Bound, TokenCheckError> {
+        let bound = match &self.options.issuer {
+            Some(issuer) => larder_token::claims_without_signature(token, &self.expected(issuer.clone()), wall_now())?,
+            None => larder_token::claims_for_review(token, &self.node, wall_now())?,
+        };
+        if self.reviews.as_ref().is_some_and(|reviews| reviews.remembers(token, &bound, clock.now())) {
+            // For later tokens.
+            drop(self.want(clock.now()));
+            return Ok(bound);
         }
-        let now = clock.now();
-        let known = self.state.lock().known.clone();
-        if let Some(known) = known {
-            if now.saturating_duration_since(known.at) >= REFRESH {
-                // For later tokens.
-                drop(self.want(now));
+        if !may_be_here(&bound) {
+            return Err(TokenError::UnknownKey { known: 0 }.into());
+        }
+        let why = match self.first(clock).await {
+            Ok(known) => return Ok(larder_token::verify(token, &known.keys, &known.expected, wall_now())?),
+            Err(why) => why,
+        };
+        let Some(reviews) = &self.reviews else { return Err(TokenCheckError::NoKeys { why }) };
+        match reviews.verify(token, &bound, clock).await {
+            Ok(()) => Ok(bound),
+            Err(TokenCheckError::NoKeys { why: also }) => {
+                Err(TokenCheckError::NoKeys { why: format!("{why}; {also}") })
             }
-            return Ok(known);
+            Err(refused) => Err(refused),
         }
-        if let Some(ended) = self.want(now) {
+    }
+
+    /// The keys that are read first, or why there are none.
+    async fn first(&self, clock: &impl Clock) -> Result<Arc<Known>, String> {
+        if let Some(ended) = self.want(clock.now()) {
             wait_for(ended).await;
         }
         let state = self.state.lock();
-        state.known.clone().ok_or_else(|| TokenCheckError::NoKeys {
-            why: state.failure.as_ref().map_or_else(|| "they are being read".to_owned(), |(why, _)| why.clone()),
-        })
+        let failure = || state.failure.as_ref().map(|(why, _)| why.clone());
+        state.known.clone().ok_or_else(|| failure().unwrap_or_else(|| "they are being read".to_owned()))
+    }
+
+    /// What a token of this issuer has to claim.
+    fn expected(&self, issuer: String) -> Expected {
+        let mut expected = Expected::new(issuer, &*self.node);
+        if !self.options.audiences.is_empty() {
+            expected.audiences.clone_from(&self.options.audiences);
+        }
+        expected
     }
 
     /// Has the keys read, unless they were a moment ago. What is returned changes when the read has ended.
@@ -328,10 +349,7 @@ impl TokenKeys {
             let why = keys.unusable().first().copied().unwrap_or("it holds none");
             return Err(format!("{}: there is no key that larder can use: {why}", self.from()));
         }
-        let mut expected = Expected::new(issuer, &*self.node);
-        if !self.options.audiences.is_empty() {
-            expected.audiences.clone_from(&self.options.audiences);
-        }
+        let expected = self.expected(issuer);
         Ok((keys, expected))
     }
 

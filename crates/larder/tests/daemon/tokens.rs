@@ -420,8 +420,28 @@ async fn new_keys_are_fetched_and_old_ones_outlast_the_api_server() {
 async fn keys_that_cannot_be_read_are_told_with_what_to_do() {
     let place = Place::start_with(TokenSigner::rsa().unwrap(), None, &[]).await;
     let token = place.token();
+    // Nobody has larder read the keys, and fail, with what no key could make good.
+    let stranger = |name: &str, uid: &str| TokenSigner::p256().unwrap().token(&claims(name, uid));
+    let mut elsewhere = claims("web", "uid-web");
+    elsewhere["kubernetes.io"]["node"]["name"] = "node-2".into();
+    for forged in [
+        "abc",
+        "a.b.c",
+        "e30.e30.e30",
+        &stranger("nobody", "uid-nobody"),
+        &stranger("web", "uid-before"),
+        &TokenSigner::p256().unwrap().token(&elsewhere),
+    ] {
+        let answer = place.get(forged, DB).await;
+        assert!(matches!(answer.code, 401 | 403), "{answer:?}");
+    }
+    let status = place.daemon.larder("status").await.ok();
+    assert!(status.contains("healthy") && !status.contains("last error"), "{status}");
+    assert!(!place.daemon.log().contains("cannot read the keys"), "{}", place.daemon.log());
+    assert!(place.metrics().await.contains("\nlarder_degraded 0\n"));
     let answer = place.get(&token, DB).await;
     refused(&answer, 503, "larder does not know the keys yet");
+    assert!(place.metrics().await.contains("\nlarder_degraded 1\n"));
     assert_eq!(answer.header("retry-after"), "1");
     let status = place.daemon.larder("status").await.ok();
     assert!(status.contains("tokens      no keys yet from ") && status.contains("DEGRADED"), "{status}");
@@ -526,14 +546,14 @@ async fn a_pod_has_as_many_watches_and_requests_by_its_tokens_as_it_may() {
     }
     let token = place.token();
     let answer = place.get(&token, "/api/v1/secrets?watch=true").await;
-    refused(&answer, 429, "this client has 2 watches open");
+    refused(&answer, 429, "as many watches open as it may (2)");
     assert_eq!(answer.header("retry-after"), "1");
     assert_eq!(place.get(&token, DB).await.code, 200, "it may still read");
     let wait = "/larder/v1/pods/uid-web/status?newerThan=2099-01-01T00:00:00Z&timeout=5m";
     let asking = async {
         until("it waits", async || place.metrics().await.contains("larder_pod_status_open_waits 1\n").then_some(()))
             .await;
-        refused(&place.get(&token, DB).await, 429, "this client has 3 requests in flight");
+        refused(&place.get(&token, DB).await, 429, "as many requests in flight as it may (3)");
         let other = place.signer.token(&claims("other", "uid-other"));
         assert_eq!(place.get(&other, TLS).await.code, 200);
         let mut watch = place.watch(&other, "/api/v1/secrets?watch=true", b"h2").await;
