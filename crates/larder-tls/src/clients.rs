@@ -1,6 +1,6 @@
 //! Who a client is, by the certificate that it shows.
 //!
-//! The handshake takes any certificate whose key the client has. [`Clients::identify`] verifies the certificate afterwards, so that a
+//! The handshake takes any certificate whose key the client has, and any that cannot be read. [`Clients::identify`] verifies the certificate afterwards, so that a
 //! refusal is an answer that says what to do, as at the API server, and not a broken handshake.
 
 use crate::authority::Authority;
@@ -12,8 +12,8 @@ use parking_lot::RwLock;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,6 +101,9 @@ impl Verifier {
     /// Who a client with these certificates is.
     pub(crate) fn identify(&self, chain: Option<&[CertificateDer<'_>]>, admins: &str, now: Timestamp) -> Client {
         let Some((first, others)) = chain.and_then(|chain| chain.split_first()) else { return Client::Anonymous };
+        if is_unreadable(first) {
+            return Client::Refused { why: "it is no X.509 certificate of version 3: issue it again".to_owned() };
+        }
         let verifier = Arc::clone(&self.0.read());
         if let Err(error) = verifier.verify_client_cert(first, others, crate::unix_time(now)) {
             return Client::Refused { why: in_words(&error) };
@@ -113,6 +116,12 @@ impl Verifier {
             None => Client::Refused { why: "its subject cannot be read".to_owned() },
         }
     }
+}
+
+/// Whether a certificate cannot be read, such as one of X.509 version 1. [`Verifier::identify`] refuses such a client, so the handshake
+/// does not look at its signature.
+fn is_unreadable(certificate: &CertificateDer<'_>) -> bool {
+    ParsedCertificate::try_from(certificate).is_err()
 }
 
 fn in_words(error: &Error) -> String {
@@ -154,7 +163,7 @@ fn verifier(
     built.map_err(|error| unusable(error.to_string()))
 }
 
-/// Takes any certificate whose key the client has. It decides nothing else: see [`Verifier::identify`].
+/// Takes any certificate whose key the client has, and any that cannot be read. It decides nothing else: see [`Verifier::identify`].
 #[derive(Debug)]
 pub(crate) struct AnyCertificate(pub(crate) Arc<CryptoProvider>);
 
@@ -183,6 +192,9 @@ impl ClientCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if is_unreadable(certificate) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 
@@ -192,6 +204,9 @@ impl ClientCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        if is_unreadable(certificate) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
     }
 

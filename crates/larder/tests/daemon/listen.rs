@@ -2,6 +2,8 @@
 
 use crate::harness::{Answer, Daemon, LIMIT, folder_with, larder, request, request_over_http2, run, until};
 use crate::watch::{Watch, request_to};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{NodeAddress, Pod};
@@ -9,8 +11,10 @@ use larder_file::private::PrivateFolder;
 use larder_testkit::api_server::{ApiServer, User};
 use larder_testkit::objects::node;
 use larder_tls::{Authority, Issued, ListenerTls, TlsOptions};
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -65,7 +69,9 @@ impl<'a> Peer<'a> {
             Some(issued) => {
                 let chain = CertificateDer::pem_slice_iter(issued.certificate.as_bytes()).map(Result::unwrap);
                 let key = PrivateKeyDer::from_pem_slice(issued.key.as_bytes()).unwrap();
-                builder.with_client_auth_cert(chain.collect(), key).unwrap()
+                // Unlike `with_client_auth_cert`, this shows any certificate.
+                let shown = CertifiedKey::new(chain.collect(), any_supported_type(&key).unwrap());
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)))
             }
         };
         config.alpn_protocols = vec![self.over.to_vec()];
@@ -135,6 +141,51 @@ async fn only_admins_read_over_tls_and_everybody_else_is_told_what_to_do() {
         }
     }
     assert!(!daemon.log().contains("PRIVATE"), "{}", daemon.log());
+}
+
+/// The value of the first DER element, and what follows it.
+fn element(der: &[u8]) -> (&[u8], &[u8]) {
+    let (head, length) = match der[1] {
+        0x81 => (3, usize::from(der[2])),
+        0x82 => (4, usize::from(der[2]) << 8 | usize::from(der[3])),
+        short => (2, usize::from(short)),
+    };
+    (&der[head..head + length], &der[head + length..])
+}
+
+fn sequence(value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len()).unwrap().to_be_bytes();
+    [&[0x30, 0x82], &length[..], value].concat()
+}
+
+/// A certificate as one of X.509 version 1: without the version and the extensions. Its signature does not fit.
+fn of_version_1(pem: &str) -> String {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let (to_sign, signature) = element(element(&der).0);
+    let (mut rest, mut kept) = (to_sign, Vec::new());
+    while !rest.is_empty() {
+        let (_, next) = element(rest);
+        if !matches!(rest[0], 0xa0 | 0xa3) {
+            kept.extend_from_slice(&rest[..rest.len() - next.len()]);
+        }
+        rest = next;
+    }
+    let der = sequence(&[&sequence(&kept), signature].concat());
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(der))
+}
+
+#[tokio::test]
+async fn a_certificate_that_cannot_be_read_is_refused_with_an_answer() {
+    let daemon = listening("", &[]).await;
+    let (address, authority) = (daemon.listen_address().await, authority(&daemon));
+    let mut issued = authority.issue_client("jane", "larder:admins", HOUR, Timestamp::now()).unwrap();
+    issued.certificate = of_version_1(&issued.certificate);
+    for over in [&b"http/1.1"[..], b"h2"] {
+        let peer = Peer { over, ..Peer::new(&authority, Some(&issued)) };
+        let answer = peer.get(&address, "/api/v1/pods").await;
+        assert!(answer.code == 401 && answer.text.contains("no X.509 certificate of version 3"), "{answer:?}");
+        assert_eq!(peer.get(&address, "/readyz").await.code, 200);
+    }
 }
 
 #[tokio::test]
