@@ -85,7 +85,7 @@ pub(crate) fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let code = runtime.block_on(daemon(config, serve));
     // A credential plugin that does not end, or a file system that does not answer, holds a thread that nobody waits for.
     runtime.shutdown_timeout(LEFT_BEHIND);
-    code
+    code.map_err(|error| error.downcast_ref().and_then(|error| settings.refused(error)).unwrap_or(error))
 }
 
 async fn daemon(config: Config, serve: ServeOptions) -> anyhow::Result<ExitCode> {

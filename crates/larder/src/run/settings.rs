@@ -193,22 +193,24 @@ impl Settings {
         let of_config = config.validate();
         let checked = of_config.map_err(|error| self.refuse(&error.field, &error.problem, error.other.as_deref()));
         let checked = checked.and_then(|()| {
-            self.serve.validate().map_err(|error| match &error {
-                ServeError::Limit(limit) => self.refuse(&format!("limits.{}", limit.field), &limit.problem, None),
-                ServeError::Access(access) => self.refuse(&format!("access.{}", access.field), &access.problem, None),
-                ServeError::Audit(AuditError::Option { field, problem }) => {
-                    self.refuse(&format!("audit.{field}"), problem, None)
-                }
-                ServeError::Tls(TlsError::Option { field, problem }) => {
-                    self.refuse(&format!("tls.{field}"), problem, None)
-                }
-                ServeError::PassThrough(option) => {
-                    self.refuse(&format!("pass_through.{}", option.field), &option.problem, None)
-                }
-                other => self.refuse("socket", &other.to_string(), None),
-            })
+            let refuse =
+                |error| self.refused(&error).unwrap_or_else(|| self.refuse("socket", &error.to_string(), None));
+            self.serve.validate().map_err(refuse)
         });
         checked.map(|()| (config, self.serve.clone()))
+    }
+
+    /// What is told of a setting of the server that cannot be used, which may show only at the start; `None` for another error.
+    pub(super) fn refused(&self, error: &ServeError) -> Option<anyhow::Error> {
+        let (field, problem) = match error {
+            ServeError::Limit(limit) => (format!("limits.{}", limit.field), &limit.problem),
+            ServeError::Access(access) => (format!("access.{}", access.field), &access.problem),
+            ServeError::Audit(AuditError::Option { field, problem }) => (format!("audit.{field}"), problem),
+            ServeError::Tls(TlsError::Option { field, problem }) => (format!("tls.{field}"), problem),
+            ServeError::PassThrough(option) => (format!("pass_through.{}", option.field), &option.problem),
+            _ => return None,
+        };
+        Some(self.refuse(&field, problem, None))
     }
 
     /// What is told of a setting that cannot be used: by its flag or with its place in the file, and why not. If the setting

@@ -1,7 +1,7 @@
 //! What a process in a container sees over the socket, and until when. The containers are of a simulated runtime, and their cgroups and
 //! processes are real.
 
-use crate::harness::{Daemon, LIMIT, Output, run, until};
+use crate::harness::{Daemon, LIMIT, Output, folder_with, run, until};
 use larder_testkit::api_server::{ApiServer, Kind, User};
 use larder_testkit::cri_runtime::{Call, CallFault, CriServer, SandboxSpec};
 use larder_testkit::objects::{node, pod, secret};
@@ -304,6 +304,28 @@ async fn a_container_sees_its_own_whatever_its_user_and_nothing_of_others() {
         r#"larder_access_decisions_total{subject="host",rule="none",allowed="false"}"#,
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_is_named_in_a_file_by_its_number_and_refused_by_the_name_that_was_set() {
+    let spawn = |settings: &str, more: &[&str]| {
+        let folder = folder_with(&[("../settings.yaml", settings)]);
+        let fixed = ["--manifests", "manifests", "--runtime-endpoint", "none", "--config", "settings.yaml"];
+        Daemon::spawn(folder, &[&fixed[..], more].concat())
+    };
+    spawn("access: {adminGroups: [2002, daemon]}\n", &[]).ready().await;
+    for (settings, flags, told) in [
+        (
+            "access: {adminGroups: [nobodys]}\n",
+            &[][..],
+            "settings.yaml:1:23: access.adminGroups: there is no group \"nobodys\"",
+        ),
+        ("", &["--socket-admin-group", "nobodys"][..], "--socket-admin-group: there is no group \"nobodys\""),
+    ] {
+        let mut daemon = spawn(settings, flags);
+        assert!(!daemon.ended().await.success());
+        assert!(daemon.log().contains(told), "{}", daemon.log());
     }
 }
 

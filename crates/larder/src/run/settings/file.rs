@@ -157,10 +157,14 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// A list of texts.
+    /// A list of texts. Whole numbers are texts, too: `adminGroups: [2002]`.
     pub(super) fn texts(&self) -> Option<Vec<String>> {
         let Node::List(items) = self.node else { return None };
-        let text = |item: &Node| if let Node::Text(text) = item { Some(text.clone()) } else { None };
+        let text = |item: &Node| match item {
+            Node::Text(text) => Some(text.clone()),
+            Node::Number(number) => number.map(|number| number.to_string()),
+            Node::Nothing | Node::Bool | Node::List(_) | Node::Section(_) => None,
+        };
         items.iter().map(text).collect()
     }
 }

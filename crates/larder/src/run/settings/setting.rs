@@ -287,8 +287,8 @@ values! {
         |on: &Self| *on,
         PossibleValuesParser::new(["on", "off"]).map(|word| word == "on");
     u32: WHOLE_NUMBER, |found: &Found<'_>| found.number()?.try_into().ok(), |count: &Self| *count, value_parser!(Self);
-    usize: WHOLE_NUMBER, |found: &Found<'_>| found.number()?.try_into().ok(), |count: &Self| *count, value_parser!(Self);
-    NonZeroUsize: WHOLE_NUMBER,
+    usize: COUNT, |found: &Found<'_>| found.number()?.try_into().ok(), |count: &Self| *count, value_parser!(Self);
+    NonZeroUsize: COUNT,
         |found: &Found<'_>| Self::new(found.number()?.try_into().ok()?),
         |count: &Self| count.get(),
         value_parser!(Self);
@@ -322,6 +322,7 @@ values! {
 }
 
 const WHOLE_NUMBER: &str = "a whole number from 1 to 4294967295";
+const COUNT: &str = "a whole number, 1 or more";
 
 /// Reads a duration of the command line or of a file.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

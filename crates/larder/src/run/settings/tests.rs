@@ -223,7 +223,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_is_allowed() {
         ("kube: {pageSize: 99999999999999999999999}\n", ":1:18: kube.pageSize: "),
         (
             "pleg:\n  inspectionConcurrency: 0\n",
-            ":2:26: pleg.inspectionConcurrency: 0 is not a whole number from 1 to ",
+            ":2:26: pleg.inspectionConcurrency: 0 is not a whole number, 1 or more",
         ),
         ("limits: [1]\n", ":1:9: limits: a list is not a section: write its settings under it, such as connections, "),
         ("limits:\n", ":1:7: limits: an empty value is not a section: "),
