@@ -92,10 +92,10 @@ fn write(path: &Path, proxy: &Proxy) -> anyhow::Result<TransientFile> {
 }
 
 fn greeting(proxy: &Proxy, path: &Path, socket: &Path) -> String {
-    let (address, user, path) = (proxy.address(), rustix::process::geteuid(), path.display());
+    let (address, path) = (proxy.address(), path.display());
     format!(
         "larder proxy on https://{address}\n  \
-           reads    {} as user {user}\n  \
+           reads    {}, as this process may (larder auth whoami)\n  \
            ask      kubectl --kubeconfig {path} get pods -A\n",
         socket.display()
     )

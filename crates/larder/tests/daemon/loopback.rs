@@ -339,7 +339,10 @@ async fn the_kubeconfig_is_closed_to_others_and_of_use_to_clients() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     assert_eq!(pods_of(&fs::read_to_string(&path).unwrap()).await, ["web"]);
     let printed = proxy.printed();
-    assert!(printed.contains(&format!("https://{}", proxy.address)) && printed.contains("l.sock as user"), "{printed}");
+    assert!(
+        printed.contains(&format!("https://{}", proxy.address)) && printed.contains("l.sock, as this process may"),
+        "{printed}"
+    );
 
     // A second one on the same port says so, and leaves the file.
     let port = proxy.address.rsplit(':').next().unwrap();
