@@ -94,8 +94,9 @@ pub use larder_resource::{ObjectKind, PerKind};
 pub use node::{Node, PodList};
 pub use objects::ObjectList;
 pub use report::{
-    ApiServerReport, Check, ContainerCounts, Counts, Keeping, ListenReport, ObjectCounts, ObjectReport,
-    PassThroughReport, PolicyReport, Report, SourceReport, SourceState, TokenKeysReport, TokenReviewsReport,
+    ApiServerReport, Check, ContainerCounts, Counts, EveryName, Keeping, ListenReport, ObjectCounts, ObjectReport,
+    PassThroughReport, PolicyReport, Report, ReportedNames, SourceReport, SourceState, TokenKeysReport,
+    TokenReviewsReport,
 };
 pub use runtime::{PodStatusRead, WaitError};
 pub use strategy::{ChangeDetection, Strategy, UnknownStrategy};

@@ -133,8 +133,18 @@ impl<M: MachineClocks> Registrar<M> {
     }
 
     /// Pods that cannot be parsed, each with the error.
-    pub(crate) fn unreadable(&self) -> Vec<String> {
-        self.unreadable.lock().iter().map(|((namespace, name), why)| format!("pod {namespace}/{name}: {why}")).collect()
+    ///
+    /// A pod that may not be named is only counted.
+    pub(crate) fn unreadable(&self, may_name: impl Fn(&str, &str) -> bool) -> Vec<String> {
+        let unreadable = self.unreadable.lock();
+        let (named, others): (Vec<_>, Vec<_>) =
+            unreadable.iter().partition(|((namespace, name), _)| may_name(namespace, name));
+        let mut lines: Vec<_> =
+            named.into_iter().map(|((namespace, name), why)| format!("pod {namespace}/{name}: {why}")).collect();
+        if !others.is_empty() {
+            lines.push(format!("pods that cannot be read, and that you may not see: {}", others.len()));
+        }
+        lines
     }
 }
 

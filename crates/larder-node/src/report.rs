@@ -3,7 +3,7 @@
 //! The report is also the answer of `/larder/v1/status` of the local API, with names in camel case and times in RFC 3339.
 
 use jiff::Timestamp;
-use larder_resource::PerKind;
+use larder_resource::{Kind, PerKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::PathBuf;
@@ -43,6 +43,29 @@ pub struct Report {
     /// Each object that pods of this node refer to, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<Vec<ObjectReport>>,
+}
+
+/// Which objects a report may name. The counts are of all objects.
+pub trait ReportedNames: fmt::Debug {
+    /// Whether it may name every object of a kind.
+    fn has_every(&self, kind: Kind) -> bool;
+
+    /// Whether it may name this object.
+    fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool;
+}
+
+/// Every object.
+#[derive(Clone, Copy, Debug)]
+pub struct EveryName;
+
+impl ReportedNames for EveryName {
+    fn has_every(&self, _: Kind) -> bool {
+        true
+    }
+
+    fn has(&self, _: Kind, _: &str, _: &str) -> bool {
+        true
+    }
 }
 
 /// How the objects of a kind are kept up to date. The numbers are of objects, but for the watches.

@@ -239,11 +239,17 @@ impl View {
         }
     }
 
+    /// A rule that denies some of what is seen of a kind, in a namespace or in all.
+    pub fn narrowed_by(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> Option<Rule> {
+        let narrows = |rule: &&Arc<FileRule>| !rule.effect.widens() && rule.names_some(verb, kind, namespace);
+        self.rules.iter().find(narrows).map(|rule| rule.rule())
+    }
+
     /// Whether all of every object of a kind may be seen, in a namespace or in all, those among them that do not exist yet.
     pub fn sees_every(&self, verb: Verb, kind: Kind, namespace: Option<&str>) -> bool {
-        let narrows = |rule: &FileRule| !rule.effect.widens() && rule.names_some(verb, kind, namespace);
         let allows = |rule: &FileRule| rule.effect == Effect::Allow && rule.names_every(verb, kind, namespace);
-        !self.rules.iter().any(|rule| narrows(rule)) && (self.is_admin || self.rules.iter().any(|rule| allows(rule)))
+        self.narrowed_by(verb, kind, namespace).is_none()
+            && (self.is_admin || self.rules.iter().any(|rule| allows(rule)))
     }
 
     /// What is left of what is seen without a file, with the rules that allow more and those that deny. A denial has the last word,

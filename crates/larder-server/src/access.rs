@@ -31,7 +31,8 @@ use axum::extract::FromRequestParts;
 use http::request;
 use larder_clock::Timestamp;
 use larder_node::{
-    Answer, Check, FetchedDocument, Node, ObjectKind, ObjectList, PodList, ReadError, Report, ServerDocument,
+    Answer, Check, FetchedDocument, Node, ObjectKind, ObjectList, PodList, ReadError, Report, ReportedNames,
+    ServerDocument,
 };
 use larder_objects::ObjectKey;
 use larder_policy::{Decision, Document, Extent, PodSubject, Policy, Subject, Target, Verb, View, restrict};
@@ -295,6 +296,16 @@ fn runtime_uid(pod: &KubeObject) -> String {
     Pod::from_json(&pod.json()).map(|pod| pod.runtime_uid().to_owned()).unwrap_or_default()
 }
 
+impl ReportedNames for Access {
+    fn has_every(&self, kind: Kind) -> bool {
+        self.view.sees_every(Verb::List, kind, None)
+    }
+
+    fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
+        self.sees_all() || self.decide(Verb::List, kind, namespace, name).is_allowed()
+    }
+}
+
 /// A caller as the rules of a file name it; `None` for a container or a token, whose pod says that, and for nobody that is known.
 fn subject_of(caller: &Caller) -> Option<Subject> {
     match caller {
@@ -441,19 +452,10 @@ impl Reader {
         Ok(self.node())
     }
 
-    /// Leaves out of a report the objects that may not be listed.
-    pub(crate) fn only_seen(&self, report: &mut Report) {
-        if self.sees_all() {
-            return;
-        }
-        if let Some(objects) = &mut report.objects {
-            objects.retain(|object| {
-                let kind = Kind::ALL.into_iter().find(|kind| kind.resource() == object.kind);
-                kind.is_some_and(|kind| {
-                    self.access.decide(Verb::List, kind, &object.namespace, &object.name).is_allowed()
-                })
-            });
-        }
+    /// The status of larder, with the names of what the caller may list.
+    pub(crate) fn report(&self, with_objects: bool) -> Result<Report, ApiError> {
+        self.document(Document::Status, "the status of larder")?;
+        Ok(self.app.report(&self.access, with_objects))
     }
 
     /// The right to read one object.
@@ -662,10 +664,6 @@ pub(crate) struct Seen {
 }
 
 impl One<'_> {
-    pub(crate) const fn kind(&self) -> Kind {
-        self.kind
-    }
-
     /// Reads it, for at most that long.
     pub(crate) async fn read(&self, timeout: Duration) -> Result<Seen, ApiError> {
         let node = self.reader.node();

@@ -8,6 +8,7 @@ use crate::freshness::generated;
 use crate::listen::Listen;
 use crate::metrics::ServerMetrics;
 use crate::params::Params;
+use crate::status::Status;
 use crate::usage::Usage;
 use crate::{events, health, kube_api, local_api, whois};
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
@@ -17,7 +18,7 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use http::{Method, request};
 use larder_clock::Jitter;
-use larder_node::Node;
+use larder_node::{Node, Report, ReportedNames};
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -28,13 +29,12 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct App {
     pub(crate) node: Guarded,
     pub(crate) policy: Arc<Policies>,
-    pub(crate) audit: Audit,
+    pub(crate) audit: Arc<Audit>,
+    status: Status,
     pub(crate) registry: Registry,
     pub(crate) metrics: ServerMetrics,
     /// Spreads the ends of watches.
     pub(crate) jitter: Jitter,
-    /// The TLS listener, if there is one.
-    pub(crate) listen: Option<Arc<Listen>>,
     /// Cancelled when the daemon ends, which ends all waits.
     pub(crate) ending: CancellationToken,
 }
@@ -55,8 +55,20 @@ impl App {
         if let Some(listen) = &listen {
             listen.register_metrics(&mut registry);
         }
-        let (node, policy) = (Guarded::new(node), Arc::new(policy));
-        Arc::new(Self { node, policy, audit, registry, metrics, jitter: Jitter::default(), listen, ending })
+        let (policy, audit) = (Arc::new(policy), Arc::new(audit));
+        let status = Status::new(&node, &policy, &audit, listen.as_ref());
+        status.register_metrics(&mut registry);
+        let (node, jitter) = (Guarded::new(node), Jitter::default());
+        Arc::new(Self { node, policy, audit, status, registry, metrics, jitter, ending })
+    }
+
+    /// The status of larder, with these names of objects alone, and if asked for with a line for each object.
+    pub(crate) fn report(&self, names: &dyn ReportedNames, with_objects: bool) -> Report {
+        let mut report = self.status.report(names, with_objects);
+        if let Some(listen) = &mut report.listen {
+            listen.pass_through = self.metrics.pass_through.report(self.node.for_larder());
+        }
+        report
     }
 }
 

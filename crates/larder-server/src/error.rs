@@ -86,6 +86,8 @@ pub(crate) enum ApiError {
     Incomplete { unknown: Vec<(String, String)>, first: (String, String), total: usize, retry_after: Duration },
     #[error("parameter {name}: \"{value}\" {problem}")]
     BadParameter { name: &'static str, value: String, problem: String },
+    #[error("a parameter is missing: give one of {}", known_parameters(.0))]
+    MissingParameter(&'static [&'static str]),
     #[error("parameter \"{name}\" is unknown: this path takes {}", known_parameters(known))]
     UnknownParameter { name: String, known: &'static [&'static str] },
     #[error("ListOptions.meta.k8s.io \"\" is invalid: {0}: {1}")]
@@ -165,9 +167,11 @@ impl Violation {
 fn over_limit(limit: Limit, most: usize) -> String {
     match limit {
         Limit::Requests => {
-            format!("this client has {most} requests in flight, as many as it may: wait for some to end, or try again")
+            format!("this client has as many requests in flight as it may ({most}): wait for some to end, or try again")
         }
-        Limit::Watches => format!("this client has {most} watches open, as many as it may: close some, or try again"),
+        Limit::Watches => {
+            format!("this client has as many watches open as it may ({most}): close some, or try again")
+        }
         Limit::Bytes => {
             "larder holds as many bytes of answers for this client as it may: read what was asked for, or try again"
                 .to_owned()
@@ -242,9 +246,11 @@ impl ApiError {
             | Self::Daemon(DaemonError::Unreachable { .. } | DaemonError::Broken { .. }) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::BadParameter { .. } | Self::UnknownParameter { .. } | Self::BadPath { .. } | Self::BadBody(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::BadParameter { .. }
+            | Self::MissingParameter(_)
+            | Self::UnknownParameter { .. }
+            | Self::BadPath { .. }
+            | Self::BadBody(_) => StatusCode::BAD_REQUEST,
             Self::InvalidParameter(..) | Self::InvalidReview { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Expired(_) => StatusCode::GONE,
             Self::LateBody(_) => StatusCode::REQUEST_TIMEOUT,
@@ -423,20 +429,21 @@ impl IntoResponse for ApiError {
         let retry_after = self.retry_after().map(whole_seconds);
         let cache_status = self.cache_status();
         let age = match &self {
-            Self::Read(ReadError::NotFound { age, .. }) => Some(age.as_secs()),
-            _ => None,
+            Self::Read(ReadError::NotFound { age, .. }) => age.as_secs(),
+            _ => 0,
         };
         let mut response = (code, Json(self.into_body())).into_response();
         let headers = response.headers_mut();
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Some(seconds) = age {
-            headers.insert(header::AGE, HeaderValue::from(seconds));
-        }
-        if let Some(value) = cache_status.and_then(|value| HeaderValue::from_str(&value.to_string()).ok()) {
-            headers.insert("cache-status", value);
+        headers.insert(header::AGE, HeaderValue::from(age));
+        if cache_status.is_some() {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
+        let cache_status = cache_status.unwrap_or(CacheStatus::new(Outcome::Generated));
+        if let Ok(value) = HeaderValue::from_str(&cache_status.to_string()) {
+            headers.insert("cache-status", value);
         }
         if code == StatusCode::METHOD_NOT_ALLOWED {
             headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));

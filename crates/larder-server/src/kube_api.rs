@@ -194,6 +194,7 @@ async fn list_or_watch(
     if let Some(pod) = params.text("pod") {
         return Err(ApiError::bad_parameter("pod", pod, "applies to the read of one object, not to a list".to_owned()));
     }
+    read_timeout(params)?;
     let options = ListOptions::parse(params, kind, namespace)?;
     let shape = if options.is_watch { Shape::Events } else { Shape::List };
     let representation = Representation::of(headers, params, shape)?;
@@ -409,12 +410,9 @@ async fn one(
     representation.one(reader.app(), kind, json_of_resource(seen.object), &seen.freshness)
 }
 
-/// Reads an object. Only the kinds that a source fetches one by one take a timeout, and only those that pods refer to a pod.
+/// Reads an object. Only the kinds that a source fetches one by one wait until a timeout, and only those that pods refer to take a pod.
 async fn read(right: &One<'_>, params: &Params) -> Result<Seen, ApiError> {
-    let timeout = match right.kind() {
-        Kind::Pod | Kind::Node => READ_TIMEOUT,
-        Kind::Secret | Kind::ConfigMap | Kind::Namespace => read_timeout(params)?,
-    };
+    let timeout = read_timeout(params)?;
     match params.text("pod") {
         Some(pod) => right.read_for(pod, timeout).await,
         None => right.read(timeout).await,

@@ -79,6 +79,7 @@ pub mod proxy;
 mod request_body;
 mod serve;
 mod socket;
+mod status;
 mod token;
 mod usage;
 mod whois;

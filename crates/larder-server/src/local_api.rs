@@ -15,7 +15,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use larder_node::{ObjectKind, PodStatusRead, ReadError, Report, SourceState, WaitError};
 use larder_objects::ObjectKey;
-use larder_policy::Document;
 use larder_resource::Kind;
 use std::time::Duration;
 
@@ -27,18 +26,7 @@ const WAIT_TIMEOUT_BOUNDS: (Duration, Duration) = (Duration::from_millis(1), Dur
 /// `/larder/v1/status`.
 pub(crate) async fn status(reader: Reader, params: Params) -> Result<Json<Report>, ApiError> {
     params.only(&["objects"])?;
-    let node = reader.document(Document::Status, "the status of larder")?;
-    let mut report = if params.flag("objects") { node.detailed_report() } else { node.report() };
-    reader.only_seen(&mut report);
-    reader.app().policy.report(&mut report);
-    reader.app().audit.report(&mut report);
-    if let Some(listen) = &reader.app().listen {
-        listen.report(node, &mut report);
-    }
-    if let Some(listen) = &mut report.listen {
-        listen.pass_through = reader.app().metrics.pass_through.report(node);
-    }
-    Ok(Json(report))
+    Ok(Json(reader.report(params.flag("objects"))?))
 }
 
 /// `/larder/v1/objects/{kind}`.

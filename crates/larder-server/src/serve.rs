@@ -60,8 +60,8 @@ const TURN_AWAY: Duration = Duration::from_secs(1);
 /// The answer to a connection for which there is no room. larder has read nothing from it.
 fn turned_away() -> Vec<u8> {
     let body = serde_json::to_string(&ApiError::TooManyConnections.into_body()).unwrap_or_default();
-    let head =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: close";
+    let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nAge: 0\r\n\
+         Cache-Status: larder\r\nConnection: close";
     format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 

@@ -35,6 +35,7 @@ pub(crate) async fn whois(reader: Reader, params: Params) -> Result<Response, Ap
         let answer = WhoisAnswer { scope: WhoisScope::Host, id: None, container: None, pod: None, freshness: None };
         return Ok(Json(answer).into_response());
     };
+    reader.may_whois(&found)?;
     let freshness = found.read.freshness.map(|freshness| AnswerFreshness::held(freshness, found.read.why.clone()));
     let headers = freshness.map(|freshness| freshness.headers(reader.clock()));
     let body = Json(answer(reader.clock(), *found));
@@ -60,9 +61,7 @@ fn target(params: &Params) -> Result<WhoisTarget, ApiError> {
             let problem = "is not the path of a cgroup: write it as /proc/PID/cgroup does, such as /kubepods/…";
             Err(ApiError::bad_parameter("cgroup", path, problem.to_owned()))
         }
-        (None, None, None) => {
-            Err(ApiError::bad_parameter("pid", "", "is missing: give pid, containerID or cgroup".to_owned()))
-        }
+        (None, None, None) => Err(ApiError::MissingParameter(&["pid", "containerID", "cgroup"])),
         _ => {
             let problem = "cannot be combined: give one of pid, containerID and cgroup";
             let (name, value) = container.map_or(("cgroup", cgroup), |id| ("containerID", Some(id)));

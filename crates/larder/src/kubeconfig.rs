@@ -137,12 +137,14 @@ fn trusted<A: Borrow<Authority>>(
     }
 }
 
-/// What the running daemon says; `None` if none runs and the flags say enough.
+/// What the running daemon says; `None` if none runs, or it refuses, and the flags say enough.
 async fn report(args: &Args) -> anyhow::Result<Option<Report>> {
     let client = Connection { socket: args.connection.socket.clone() }.client();
     match client.get(&Query::new(&["larder", "v1", "status"]), TIMEOUT).await {
         Ok(reply) => Ok(Some(reply.json()?)),
         Err(Error::Daemon(DaemonError::Unreachable { .. })) if args.server.is_some() => Ok(None),
+        // A rule of the policy file may keep the status from whoever may read the authority.
+        Err(Error::Server { body }) if args.server.is_some() && body.status.code == Some(403) => Ok(None),
         Err(error) => {
             Err(error).context("cannot ask the daemon for its address (--server names it without the daemon)")
         }

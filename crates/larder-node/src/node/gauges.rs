@@ -266,8 +266,6 @@ fn sources(out: &mut MetricWriter<'_>, report: &Report) -> fmt::Result {
         report.sources.iter().filter_map(|source| Some((label(&source.name), ConstGauge::new(source.age_seconds?))));
     let name = ("larder_source_age", "How long ago a source last said anything", Some(&Unit::Seconds));
     out.write(name, MetricType::Gauge, ages)?;
-    let help = "Whether something is not as it should be; larder status says what";
-    out.gauge("larder_degraded", help, u64::from(!report.degraded.is_empty()))?;
     out.gauges("larder_build_info", "The version, as a label", [(vec![("version", report.version.clone())], 1)])
 }
 

@@ -7,28 +7,35 @@ use super::sources::Origin;
 use crate::error::ReadError;
 use crate::registrar::Cache;
 use crate::report::{
-    ApiServerReport, Check, Counts, Keeping, ObjectCounts, ObjectReport, Report, SourceReport, SourceState,
+    ApiServerReport, Check, Counts, EveryName, Keeping, ObjectCounts, ObjectReport, Report, ReportedNames,
+    SourceReport, SourceState,
 };
 use larder_clock::MachineClocks;
 use larder_objects::{Kept, ObjectState, ObjectStatus};
 use larder_resource::source::SourceObject;
-use larder_resource::{ObjectKind, PerKind, SourceReader};
+use larder_resource::{Kind, ObjectKind, PerKind, SourceReader};
 
 impl<M: MachineClocks> Node<M> {
     /// The status of this larder. No source is asked for it.
     pub fn report(&self) -> Report {
+        self.report_with(&EveryName)
+    }
+
+    /// As [`report`](Self::report), with these names of objects alone. Where an error may name another object, the report does not have the
+    /// error's text.
+    pub fn report_with(&self, names: &dyn ReportedNames) -> Report {
         // Pods and objects have the same API server: an answer about the pods ends an outage of the objects.
         let pods = self.pods.status();
         if let Some(at) = pods.last_contact.filter(|_| pods.failures == 0) {
             self.caches.values().for_each(|cache| cache.log().source_answered(at));
         }
-        let sources = self.source_reports();
+        let sources = self.source_reports(names);
         let counts = self.counts();
         Report {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             node: self.name.to_string(),
             started_at: self.wall_time(self.started_at).unwrap_or_default(),
-            degraded: self.degraded(&sources),
+            degraded: self.degraded(&sources, names),
             notes: self.runtime.as_ref().map(|runtime| runtime.notes()).unwrap_or_default(),
             sources,
             counts,
@@ -40,15 +47,16 @@ impl<M: MachineClocks> Node<M> {
         }
     }
 
-    /// As [`report`](Self::report), with a line for each object.
-    pub fn detailed_report(&self) -> Report {
+    /// As [`report_with`](Self::report_with), with a line for each object that it may name.
+    pub fn detailed_report(&self, names: &dyn ReportedNames) -> Report {
         let mut objects = Vec::new();
         for (kind, cache) in self.caches.iter() {
             let mut all = cache.snapshot();
+            all.retain(|object| names.has(kind.kind(), object.key.namespace(), object.key.name()));
             all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
             objects.extend(all.into_iter().map(|object| self.object_report(kind, cache, &object)));
         }
-        Report { objects: Some(objects), ..self.report() }
+        Report { objects: Some(objects), ..self.report_with(names) }
     }
 
     fn object_report(&self, kind: ObjectKind, cache: &Cache<M>, object: &ObjectStatus) -> ObjectReport {
@@ -136,7 +144,7 @@ impl<M: MachineClocks> Node<M> {
         has_answered(&self.pods) && has_answered(&self.api_object) && runtime && objects
     }
 
-    fn source_reports(&self) -> Vec<SourceReport> {
+    fn source_reports(&self, names: &dyn ReportedNames) -> Vec<SourceReport> {
         let from = match &self.origin {
             Origin::Kube(client, _) => client.server().to_string(),
             Origin::Manifests { reader, .. } => reader.folder().display().to_string(),
@@ -158,6 +166,17 @@ impl<M: MachineClocks> Node<M> {
                 last_error_at: None,
             },
         });
+        for (kind, source) in [(Kind::Pod, "pods"), (Kind::Pod, "runtime")]
+            .into_iter()
+            .chain(ObjectKind::ALL.map(|kind| (kind.kind(), kind.resource())))
+        {
+            if names.has_every(kind) {
+                continue;
+            }
+            for report in sources.iter_mut().filter(|report| report.name == source) {
+                report.last_error = report.last_error.take().map(|_| UNNAMED.to_owned());
+            }
+        }
         sources
     }
 
@@ -222,8 +241,10 @@ impl<M: MachineClocks> Node<M> {
         }
     }
 
-    fn degraded(&self, sources: &[SourceReport]) -> Vec<String> {
+    fn degraded(&self, sources: &[SourceReport], names: &dyn ReportedNames) -> Vec<String> {
         let mut degraded = Vec::new();
+        // Errors of the runtime may name containers.
+        let of_runtime = |why: String| if names.has_every(Kind::Pod) { why } else { UNNAMED.to_owned() };
         for source in sources.iter().filter(|source| source.state == SourceState::Failing) {
             let why = source.last_error.as_deref().unwrap_or("no answer");
             degraded.push(format!("{}: {why}", source.name));
@@ -231,13 +252,13 @@ impl<M: MachineClocks> Node<M> {
         if let Some(problem) = self.runtime.as_ref().and_then(|runtime| runtime.event_stream_problem())
             && !degraded.iter().any(|line| line.starts_with("runtime:"))
         {
-            degraded.push(format!("runtime: {problem}"));
+            degraded.push(format!("runtime: {}", of_runtime(problem)));
         }
         if let Some(Err(why)) = self.runtime.as_ref().map(|runtime| runtime.health())
             && !degraded.iter().any(|line| line.starts_with("runtime:"))
             && self.now().saturating_duration_since(self.started_at) > super::GRACE
         {
-            degraded.push(format!("runtime: {why}"));
+            degraded.push(format!("runtime: {}", of_runtime(why.clone())));
         }
         if let Origin::Kube(client, _) = &self.origin
             && let Some(problem) = client.credentials_problem()
@@ -247,7 +268,11 @@ impl<M: MachineClocks> Node<M> {
             degraded.push(format!("credentials: {problem}"));
         }
         if let Origin::Manifests { reader, .. } = &self.origin {
-            degraded.extend(reader.problems().iter().map(|problem| format!("manifests: {problem}")));
+            let has_every = Kind::ALL.into_iter().all(|kind| names.has_every(kind));
+            let told = |problem: &str| if has_every { problem.to_owned() } else { UNNAMED.to_owned() };
+            degraded
+                .extend(reader.problems().iter().map(|problem| format!("manifests: {}", told(&problem.to_string()))));
+            degraded.dedup();
         }
         if matches!(self.origin, Origin::Kube(..))
             && let Err(error) = self.get_node(&self.name)
@@ -262,22 +287,35 @@ impl<M: MachineClocks> Node<M> {
                 _ => {}
             }
         }
-        degraded.extend(self.registrar.unreadable());
-        for cache in self.caches.values() {
+        let may_name = |namespace: &str, name: &str| names.has(Kind::Pod, namespace, name);
+        degraded.extend(self.registrar.unreadable(may_name));
+        for (kind, cache) in self.caches.iter() {
             // If the source itself fails, the line of the source says so.
             if cache.log().health().is_failing {
                 continue;
             }
-            let failures = cache.snapshot().into_iter().filter_map(|object| cache.log().failure(&object.key));
-            if let Some((first, more)) = first_and_count(failures) {
+            let resource = kind.resource();
+            let mut failures: Vec<_> = cache
+                .snapshot()
+                .into_iter()
+                .filter_map(|object| Some((cache.log().failure(&object.key)?, object.key)))
+                .map(|(failure, key)| names.has(kind.kind(), key.namespace(), key.name()).then_some(failure))
+                .collect();
+            // Those that may be named come first.
+            failures.sort_by_key(Option::is_none);
+            if let Some((first, more)) = first_and_count(failures.into_iter()) {
                 let and_more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-                degraded.push(format!("{}{and_more}", first.why));
+                let why = first.map_or_else(|| format!("{resource}: {UNNAMED}"), |failure| failure.why.to_string());
+                degraded.push(format!("{why}{and_more}"));
             }
         }
         degraded.extend(self.tasks.ended().iter().map(|name| format!("the task '{name}' has ended: restart larder")));
         degraded
     }
 }
+
+/// Stands in place of an error that may name objects which the reader of the report may not see.
+const UNNAMED: &str = "the reason is told to those who may see every object that it may name";
 
 /// Stands in place of a strategy: every read looks into the manifests.
 const MANIFEST: &str = "manifest";

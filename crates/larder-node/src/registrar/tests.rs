@@ -113,11 +113,11 @@ async fn a_pod_that_cannot_be_read_is_told_and_harms_only_itself() {
         br#"{"metadata":{"namespace":"shop","name":"odd","uid":"u","resourceVersion":"1"},"spec":{"containers":7}}"#;
     all.writer.replace([Arc::new(Pod::from_json(json).unwrap()), pod("fine", 1, "Running", "db")], "");
     assert_eq!(all.references("db").await, 1);
-    let told = all.registrar.unreadable();
+    let told = all.registrar.unreadable(|_, _| true);
     assert!(told.len() == 1 && told[0].starts_with("pod shop/odd: "), "{told:?}");
     all.writer.remove(pod("odd", 1, "Running", "db"));
     all.registrar.caught_up().await;
-    assert!(all.registrar.unreadable().is_empty());
+    assert!(all.registrar.unreadable(|_, _| true).is_empty());
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::error::ApiError;
 use larder_clock::Timestamp;
-use larder_node::{PodStatusRead, ReadError, WaitError};
+use larder_node::{PodStatusRead, ReadError, WaitError, WhoisPod};
 use larder_pleg::{Delivery, EventReceiver, PodLifecycleEvent};
 use larder_pod_status::PodUid;
 use larder_policy::{Decision, Document, Extent, Verb};
@@ -39,6 +39,15 @@ impl Reader {
             return Err(right.refusal());
         }
         Ok(PodStatusOf { reader: self, uid })
+    }
+
+    /// Refuses the pod of a process unless all of it may be seen. The refusal does not name the pod.
+    pub(crate) fn may_whois(&self, found: &WhoisPod) -> Result<(), ApiError> {
+        let status = found.read.status.as_deref();
+        let of_status = || status.map(|status| (&*status.namespace, &*status.name));
+        let of_pod = || found.pod.as_ref().map(|pod| (pod.namespace(), pod.name()));
+        let decision = self.decision_of_pod(&found.read.uid.to_string(), || of_status().or_else(of_pod));
+        self.allowed(decision, Verb::Get.as_str(), "the pod of this process or container").map(drop)
     }
 
     /// The status of every pod that may be seen.

@@ -13,7 +13,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 use http::{StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
-use larder_policy::{Decision, Document, Target, Verb};
+use larder_policy::{Decision, Document, Rule, Target, Verb};
 use larder_resource::{Kind, ObjectKind};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -174,6 +174,18 @@ fn decision(reader: &Reader, asked: &Asked) -> Option<Decision> {
     }
 }
 
+/// The rule that allows it. Of several objects, one that denies some of them is named, too.
+fn why_allowed(reader: &Reader, asked: &Asked, rule: &Rule) -> String {
+    let narrowing = match asked {
+        Asked::Objects { verb: verb @ (Verb::List | Verb::Watch), kind, namespace, name } if name.is_empty() => {
+            let namespace = Some(&**namespace).filter(|namespace| !namespace.is_empty());
+            reader.view().narrowed_by(*verb, *kind, namespace)
+        }
+        Asked::Objects { .. } | Asked::Path(_) => None,
+    };
+    narrowing.map_or_else(|| rule.to_string(), |narrowing| format!("{rule}, but for what {narrowing} denies"))
+}
+
 /// Whether a path is that one, or below it if that one ends with `*`.
 fn covers(served: &str, path: &str) -> bool {
     served.strip_suffix('*').map_or(served == path, |above| path.starts_with(above))
@@ -190,7 +202,7 @@ pub(crate) async fn access(reader: Reader, request: Request) -> Result<Response,
             None => (true, None),
             Some(Decision { extent: None, rule, .. }) => (false, Some(why_refused(reader.caller(), &rule))),
             Some(Decision { rule, .. }) => match not_held(&reader, &asked).await {
-                None => (true, Some(rule.to_string())),
+                None => (true, Some(why_allowed(&reader, &asked, &rule))),
                 Some(why) => (false, Some(why)),
             },
         },

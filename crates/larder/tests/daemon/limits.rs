@@ -41,7 +41,7 @@ async fn a_pod_with_all_its_watches_or_requests_takes_none_from_others() {
     }
     for path in [WATCH, "/larder/v1/events?watch=true"] {
         let (code, text) = place.ask(&app, 0, path).await;
-        assert!(code == 429 && text.contains("this client has 2 watches open"), "{path}: {code} {text}");
+        assert!(code == 429 && text.contains("as many watches open as it may (2)"), "{path}: {code} {text}");
     }
     assert_eq!(place.ask(&app, 0, DB).await.0, 200, "it may still read");
     others_are_answered(&place, &other).await;
@@ -58,7 +58,8 @@ async fn a_pod_with_all_its_watches_or_requests_takes_none_from_others() {
     let (code, text) = answer(run(curl).await);
     let text = text.to_lowercase();
     assert!(code == 429 && text.contains("retry-after: 1"), "{code} {text}");
-    assert!(text.contains("this client has 3 requests in flight") && text.contains("toomanyrequests"), "{text}");
+    assert!(text.contains("\nage: 0\r\n") && text.contains("\ncache-status: larder\r\n"), "{text}");
+    assert!(text.contains("as many requests in flight as it may (3)") && text.contains("toomanyrequests"), "{text}");
     others_are_answered(&place, &other).await;
     let metrics = place.daemon.get("/metrics").await.text;
     assert!(metrics.contains("larder_http_requests_refused_total{limit=\"watches\"} 2"), "{metrics}");
@@ -116,8 +117,12 @@ async fn when_all_connections_of_pods_are_taken_the_pod_with_most_gives_one_up()
         watch.event().await;
         watches.push(watch);
     }
-    let (code, text) = place.ask(&app, 0, DB).await;
+    let mut curl = place.curl(&app, 0, DB);
+    curl.arg("--include");
+    let (code, text) = answer(run(curl).await);
     assert!(code == 503 && text.contains("too many connections"), "{code} {text}");
+    let text = text.to_lowercase();
+    assert!(text.contains("\nage: 0\r\n") && text.contains("\ncache-status: larder\r\n"), "{text}");
     others_are_answered(&place, &other).await;
     let mut newest = watches.pop().unwrap();
     while newest.next().await.is_some() {}

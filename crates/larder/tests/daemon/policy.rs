@@ -2,6 +2,7 @@
 
 use crate::access::{NOBODY, Place, answer};
 use crate::harness::{Daemon, run, until};
+use larder_testkit::api_server::{Fault, Kind};
 use larder_testkit::cri_runtime::SandboxSpec;
 use larder_testkit::objects::{pod, secret};
 use serde_json::{Value, json};
@@ -282,6 +283,8 @@ async fn a_file_that_cannot_be_used_refuses_the_start_and_later_changes_nothing(
     })
     .await;
     assert_eq!(status["policy"]["rules"], 1);
+    let is_degraded = async || daemon.get("/metrics").await.text.contains("\nlarder_degraded 1\n");
+    assert!(is_degraded().await, "the metric says what the status says");
     let degraded = status["degraded"].to_string();
     assert!(
         degraded.contains(&format!("policy: {place}")) && degraded.contains("the policy of before stays"),
@@ -293,4 +296,90 @@ async fn a_file_that_cannot_be_used_refuses_the_start_and_later_changes_nothing(
         (status["policy"]["rules"] == 0 && status["policy"]["problem"].is_null()).then_some(())
     })
     .await;
+    assert!(!is_degraded().await);
+}
+
+/// What no answer names to a caller that may not see it: a Secret, and a pod whose container runs.
+const HIDDEN: [&str; 3] = ["hidden-secret", "shop/other", "uid-other"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_names_what_a_rule_denies() {
+    let file = PolicyFile::new(
+        "- {name: hidden, effect: deny, subjects: [{user: 0}], objects: [{kinds: [secrets], names: [hidden-secret]}, {kinds: [pods], names: [other]}]}\n\
+         - {name: documents, effect: allow, subjects: [{user: 65534}], documents: [status, whois]}\n",
+    );
+    let place = Place::start(&["--policy", file.path()]).await;
+    let (app, other) = (place.run("app"), place.run_other("app"));
+    let store = place.api.store();
+    store.create(secret("shop", "hidden-secret", &[("key", "value")])).unwrap();
+    let reader = pod("shop", "reader").uid("uid-reader").node("node-1").container("app", "shop/web:1");
+    place.api.inject(Fault::status(500).kind(Kind::Secret).name("hidden-secret"));
+    store.create(reader.env_secret("hidden-secret", "key").build()).unwrap();
+    // The counts and the line that something is wrong stay.
+    let status = until("the reads of the Secret fail", async || {
+        let status = place.daemon.get("/larder/v1/status?objects=true").await.json();
+        (status["counts"]["secrets"]["referenced"] == 3 && status["degraded"] != json!([])).then_some(status)
+    })
+    .await;
+    let named = |name: &str| status["objects"].as_array().unwrap().iter().any(|object| object["name"] == name);
+    assert!(named("db") && named("tls"), "{status}");
+    let whois = |id: &str| format!("/larder/v1/whois?containerID={id}&timeout=30s");
+    let whois_other = whois(&other.id);
+    for path in [
+        "/larder/v1/status",
+        "/larder/v1/status?objects=true",
+        "/larder/v1/objects/secrets",
+        "/larder/v1/pods",
+        "/api/v1/secrets",
+        "/api/v1/secrets?partial=true",
+        "/api/v1/secrets?watch=true&timeoutSeconds=1",
+        "/metrics",
+        "/readyz?verbose",
+        &whois_other,
+    ] {
+        let answer = place.daemon.get(path).await;
+        let told = format!("{:?} {}", answer.headers, answer.text);
+        assert!(!HIDDEN.iter().any(|name| told.contains(name)), "{path}: {told}");
+    }
+    let table = place.daemon.larder("status -o wide").await.stdout;
+    assert!(table.contains("DEGRADED") && table.contains(" db ") && !table.contains("hidden-secret"), "{table}");
+    let refused = place.daemon.get(&whois_other).await;
+    let why =
+        r#"user 0 may not get the pod of this process or container: rule \"hidden\" of the policy file denies it"#;
+    assert!(refused.code == 403 && refused.text.contains(why), "{refused:?}");
+    assert_eq!(place.daemon.get(&whois(&app.id)).await.code, 200);
+    // Who may see the documents alone gets no names.
+    let (code, text) = ask(&place, "/larder/v1/status?objects=true").await;
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &status["objects"], &status["counts"]["secrets"]["referenced"]), (200, &json!([]), &json!(3)));
+    assert!(!["hidden-secret", "reader", "web"].iter().any(|name| text.contains(name)), "{text}");
+    for id in [&app.id, &other.id] {
+        assert_eq!(ask(&place, &whois(id)).await.0, 403);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_root_may_list_in_part_says_which_rule_denies_the_rest() {
+    let file = PolicyFile::new(
+        "- {name: no-shop, effect: deny, subjects: [{user: 0}], objects: [{kinds: [secrets], namespaces: [shop]}]}\n\
+         - {name: no-status, effect: deny, subjects: [{user: 0}], documents: [status]}\n",
+    );
+    let place = Place::start(&["--policy", file.path(), "--listen", "127.0.0.1:0", "--tls-directory", "tls"]).await;
+    let told = place.daemon.larder("auth can-i list secrets -A").await.ok();
+    assert_eq!(told, "yes - administrators see everything, but for what rule \"no-shop\" of the policy file denies\n");
+    let told = place.daemon.larder("auth can-i list pods -A").await.ok();
+    assert_eq!(told, "yes - administrators see everything\n");
+    // Nothing has to be asked for a kubeconfig whose address is given.
+    let folder = place.daemon.folder.path().join("tls");
+    let line = format!("kubeconfig --server https://10.0.0.7:6440 --tls-directory {}", folder.display());
+    let config = place.daemon.larder(&line).await.ok();
+    assert!(config.contains("https://10.0.0.7:6440"), "{config}");
+    for path in ["/api/v1/pods", "/api/v1/namespaces/shop/pods/web", "/api/v1/nodes/node-1", "/api/v1/configmaps"] {
+        let refused = place.daemon.get(&format!("{path}?timeout=abc")).await;
+        assert!(refused.code == 400 && refused.text.contains("timeout"), "{path}: {refused:?}");
+    }
+    let refused = place.daemon.get("/larder/v1/whois").await;
+    assert!(refused.code == 400 && refused.text.contains("a parameter is missing: give one of pid, "), "{refused:?}");
+    let refused = place.daemon.larder("kubeconfig").await.failed();
+    assert!(refused.contains("no-status"), "{refused}");
 }

@@ -157,7 +157,7 @@ async fn what_is_not_known_is_refused_and_said_to_be_the_hosts_only_if_it_is() {
         ("cgroup=kubepods".to_owned(), 400, "is not the path of a cgroup"),
         (format!("containerID={}", "a".repeat(200)), 400, "is longer than 160 bytes"),
         (format!("cgroup=/{}", "a".repeat(5000)), 400, "is longer than 4096 bytes"),
-        (String::new(), 400, "give pid, containerID or cgroup"),
+        (String::new(), 400, "a parameter is missing: give one of pid, containerID, cgroup"),
         ("pid=1&cgroup=/".to_owned(), 400, "parameter cgroup: \"/\" cannot be combined"),
         ("pid=1&container=x".to_owned(), 400, "this path takes pid, containerID, cgroup, timeout"),
         ("pid=1&timeout=11m".to_owned(), 400, "must be between"),
