@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: bytes that libFuzzer finds, for the local API.
+//! `cargo xtask fuzz`: bytes that libFuzzer finds, for the local API and for objects in protobuf.
 //!
 //! The command installs what is missing: cargo-fuzz, nightly Rust by rustup, and a C++ compiler by `apt-get`.
 
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     input: Option<std::path::PathBuf>,
 }
 
-/// A function of `larder_server::fuzz`.
+/// A function of `larder_server::fuzz`, or of `larder_protobuf::fuzz`.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Target {
     /// A request: path, parameters, Accept, body.
@@ -39,11 +39,21 @@ enum Target {
     Policy,
     /// The parameters of whois.
     Whois,
+    /// Objects in protobuf and JSON, and watches in protobuf.
+    Transcode,
 }
 
 impl Target {
-    const ALL: [Self; 7] =
-        [Self::Request, Self::Connection, Self::Selectors, Self::Cgroups, Self::Tokens, Self::Policy, Self::Whois];
+    const ALL: [Self; 8] = [
+        Self::Request,
+        Self::Connection,
+        Self::Selectors,
+        Self::Cgroups,
+        Self::Tokens,
+        Self::Policy,
+        Self::Whois,
+        Self::Transcode,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -54,6 +64,7 @@ impl Target {
             Self::Tokens => "tokens",
             Self::Policy => "policy",
             Self::Whois => "whois",
+            Self::Transcode => "transcode",
         }
     }
 }
