@@ -27,6 +27,10 @@
 //	            objects left out, or {"refused":"why"}; no time is before that of the line above
 //	pods        {"pod":pod (v1),"active":sandbox,"containers":[the containers that the runtime has, newest first]}: the statuses of
 //	            the containers, the phase and the conditions of containers that the kubelet gives the pod
+//	schema      nothing: the table of the types that larder-protobuf has, as Rust
+//	protobuf    {"kind":"Pod","seed":N}: a random message as {"protobuf":base64,"its_json":"...","json":"...","its_protobuf":base64}, each form
+//	            with what the API server's serializers make of it in the other; {"quantity":"..."}: {"quantity":"..."} as Go writes it,
+//	            or {"refused":true}
 //
 // A line that is not as it should be gives {"bad":"why","line":N}, where N counts from 1 in the trace; the rest of the
 // trace is passed over. The program ends with code 2, and says why, where it cannot go on. Without -answer the binary runs its tests: the races that traces cannot reach.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 )
 
-var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests, certificates, tables or pods")
+var mode = flag.String("answer", "", "answer what stands on standard input: traces, values, references, kubeconfigs, manifests, certificates, tables, pods, schema or protobuf")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -63,6 +63,10 @@ func answer(t *testing.T, mode string, input io.Reader, output io.Writer) (err e
 		synctest.Test(t, func(*testing.T) { err = answerTables(input, output) })
 	case "pods":
 		err = answerPodViews(input, output)
+	case "schema":
+		err = writeSchema(output)
+	case "protobuf":
+		err = answerProtobuf(input, output)
 	default:
 		err = fmt.Errorf("there is no mode %q", mode)
 	}

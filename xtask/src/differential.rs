@@ -11,7 +11,9 @@
 //! 6. what odd kubeconfigs mean, with certificates and keys of all kinds and in odd files: the settings, whether TLS can be set
 //!    up, the headers of a request, and what a credential plugin is told; and what odd manifests mean;
 //! 7. the tables and the metadata of random objects, and of the objects of upstream's own tests;
-//! 8. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
+//! 8. the table of the types that `larder-protobuf` has; random messages, and those of upstream's own tests, from protobuf to JSON and
+//!    from JSON to protobuf; quantities;
+//! 9. the random traces. A difference is shrunk to the fewest operations that show it, and kept as a regression.
 
 mod compare;
 mod files;
@@ -20,6 +22,7 @@ mod oracle;
 mod pod_views;
 mod pods;
 mod progress;
+mod protobuf;
 mod tables;
 mod values;
 
@@ -31,7 +34,7 @@ use larder_sim::{GoDuration, Header, Kind, Trace};
 use oracle::Oracle;
 use std::path::PathBuf;
 
-/// How many kubeconfigs, manifests and tables are compared unless a number is given.
+/// How many kubeconfigs, manifests, tables and messages are compared unless a number is given.
 const FILES: usize = 500;
 /// How many pods as their node knows them are compared unless a number is given.
 const POD_VIEWS: usize = 5_000;
@@ -54,6 +57,9 @@ pub(crate) struct Arguments {
     /// How many pods as their node knows them.
     #[arg(long, value_name = "N", default_value_t = POD_VIEWS)]
     pod_views: usize,
+    /// How many random messages between protobuf and JSON.
+    #[arg(long, value_name = "N", default_value_t = FILES)]
+    protobuf: usize,
     /// Where the randomness begins; one of the clock's choice if it is not given. Each trace has the next seed.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
@@ -63,7 +69,7 @@ pub(crate) struct Arguments {
     /// How many pairs of a replay and an oracle run side by side.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// Write the kept traces' results anew, as the originals give them now.
+    /// Write the kept traces' results, the kept messages and the table of types anew, as the originals give them now.
     #[arg(long)]
     bless: bool,
 }
@@ -81,6 +87,7 @@ pub(crate) fn check(traces: u64) -> Result<()> {
         manifests: FILES,
         tables: FILES,
         pod_views: POD_VIEWS,
+        protobuf: FILES,
         seed: None,
         kind: None,
         jobs: 2,
@@ -96,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("seed {seed}");
     let program = oracle::build()?;
     if arguments.bless {
+        protobuf::bless(&program)?;
         return golden::bless(&program);
     }
     check_comparison(&program)?;
@@ -117,6 +125,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
     let found = tables::check(&program, seed, arguments.tables)?;
     println!("{} tables and their metadata agree: both sides take {}", found.documents, found.taken);
+
+    let found = protobuf::check(&program, seed, arguments.protobuf)?;
+    println!(
+        "the table of types is that of Go; {} random messages and {} of upstream's agree in protobuf and JSON",
+        found.random, found.upstream
+    );
 
     let plan = Plan { traces: arguments.traces, seed, kind: arguments.kind, jobs: arguments.jobs.into() };
     let start = clock.now();

@@ -32,6 +32,11 @@ pub(super) fn answer_lines(program: &Path, mode: &str, lines: &[String]) -> Resu
     answers(&mut command(program, mode), lines)
 }
 
+/// What the oracle prints without input.
+pub(super) fn print(program: &Path, mode: &str) -> Result<String> {
+    shell::output(command(program, mode).stdin(Stdio::null()))
+}
+
 /// A program's lines for lines of input, one for each.
 pub(super) fn answers(program: &mut Command, lines: &[String]) -> Result<Vec<String>> {
     if lines.is_empty() {

@@ -96,9 +96,7 @@ fn random_question(objects: &mut Objects, at: usize) -> Question {
 
 /// The objects with which upstream tests that releases read each other's: every field of a kind is set.
 fn upstream_objects() -> Result<Vec<Question>> {
-    let mut find = shell::program_in(Path::new("go"), &checkout::root().join("oracle"));
-    find.args(["list", "-m", "-f", "{{.Dir}}", "k8s.io/api"]).env("GOTOOLCHAIN", "local");
-    let folder = PathBuf::from(shell::output(&mut find)?.trim()).join("testdata");
+    let folder = upstream_folder()?;
     let mut questions = Vec::new();
     for release in std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))? {
         let release = release?.path();
@@ -124,6 +122,13 @@ fn upstream_objects() -> Result<Vec<Question>> {
     }
     ensure!(questions.len() >= 15, "{} has {} objects only", folder.display(), questions.len());
     Ok(questions)
+}
+
+/// The folder of the objects of upstream's own tests, which has one for each release.
+pub(super) fn upstream_folder() -> Result<PathBuf> {
+    let mut find = shell::program_in(Path::new("go"), &checkout::root().join("oracle"));
+    find.args(["list", "-m", "-f", "{{.Dir}}", "k8s.io/api"]).env("GOTOOLCHAIN", "local");
+    Ok(PathBuf::from(shell::output(&mut find)?.trim()).join("testdata"))
 }
 
 impl Question {
