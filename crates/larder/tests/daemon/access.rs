@@ -89,7 +89,12 @@ impl Place {
 
     /// A watch in a container that has begun.
     pub(crate) fn watch(&self, container: &Container, path: &str) -> Watch {
-        Self::begun(self.curl(container, NOBODY, path))
+        self.watch_as(container, NOBODY, path)
+    }
+
+    /// The same, as that user.
+    pub(crate) fn watch_as(&self, container: &Container, user: u32, path: &str) -> Watch {
+        Self::begun(self.curl(container, user, path))
     }
 
     /// A watch of `nobody` of the host.

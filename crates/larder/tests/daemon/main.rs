@@ -19,6 +19,7 @@
 //! | `whois` | whose a process, a container's ID or a cgroup is: told, waited for, refused |
 //! | `access` | what a process in a container sees over the socket, and until when |
 //! | `policy` | what the rules of a policy file show and hide, and what a change of the file does |
+//! | `policy_changes` | random changes of the policy while watches are open, and what a model says that each may still show |
 //! | `limits` | what one pod or user may use at once, and that it takes nothing from others |
 //! | `forged` | ten thousand forged attempts to see what is another pod's, of which none succeeds |
 //! | `audit` | the lines of decisions: who, what, by which rule, and never a value or a token |
@@ -46,6 +47,7 @@ mod objects;
 mod outage;
 mod pass_through;
 mod policy;
+mod policy_changes;
 mod proxy;
 mod requests;
 mod runtimes;

@@ -24,7 +24,7 @@ impl PolicyFile {
         this
     }
 
-    fn write(&self, rules: &str) {
+    pub(crate) fn write(&self, rules: &str) {
         let new = self.path.with_extension("new");
         fs::write(&new, format!("version: 1\nrules:\n{rules}")).unwrap();
         fs::rename(&new, &self.path).unwrap();
