@@ -1,6 +1,6 @@
 //! Pods as their node knows them, with a simulated API server and runtime.
 
-use crate::harness::{Answer, Daemon, until};
+use crate::harness::{Answer, Daemon, request, until};
 use crate::watch::{Watch, request_to};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::Pod;
@@ -208,6 +208,46 @@ async fn a_static_pod_that_the_api_server_does_not_have_is_the_runtimes() {
         place.daemon.try_get(&format!("/node{path}")).await.filter(|answer| answer.code == 404)
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_pod_that_claims_the_uid_of_another_one_gets_nothing_of_its_status() {
+    let place = Place::start().await;
+    let thief = pod("bank", "thief").uid("uid-thief").node(NODE).container("app", "shop/web:1");
+    place.api.store().create(thief.annotation("kubernetes.io/config.mirror", "uid-web").build()).unwrap();
+    let path = "/api/v1/namespaces/bank/pods/thief";
+    let own = until("it is there", async || place.daemon.try_get(path).await.filter(|answer| answer.code == 200)).await;
+    place.cri.containers().exit_container(&place.container, 3).unwrap();
+    until("the exit shows", async || {
+        let web = place.daemon.get(&format!("/node{WEB}")).await.json();
+        (!is_ready(&web)).then_some(())
+    })
+    .await;
+    let shown = place.daemon.get(&format!("/node{path}")).await.json();
+    assert_eq!(shown["status"], own.json()["status"]);
+    let (_, _, list) = place.pods("").await;
+    assert_eq!(list["items"][0]["status"], own.json()["status"]);
+}
+
+#[tokio::test]
+async fn the_path_of_the_nodes_pods_is_read_only_and_has_all_other_kinds() {
+    let place = Place::start().await;
+    let ask = async |method: &str, path: &str| {
+        let stream = UnixStream::connect(place.daemon.socket()).await.unwrap();
+        request(stream, method, path, "application/json").await.unwrap()
+    };
+    for path in ["/node/api/v1/namespaces/shop/pods", "/pods"] {
+        let refused = ask("POST", path).await;
+        assert_eq!((refused.code, &refused.json()["reason"]), (405, &json!("MethodNotAllowed")), "{path}");
+    }
+    for path in ["/node", "/node/pods", "/node/larder/v1/pods", "/node/api/v1/endpoints", "/pods/web"] {
+        let unknown = ask("GET", path).await;
+        assert_eq!((unknown.code, &unknown.json()["reason"]), (404, &json!("NotFound")), "{path}");
+    }
+    for path in ["/api/v1/nodes/node-1", "/api/v1", "/apis"] {
+        let (below, own) = (ask("GET", &format!("/node{path}")).await, ask("GET", path).await);
+        assert_eq!((below.code, below.text), (200, own.text), "{path}");
+    }
 }
 
 #[tokio::test]
