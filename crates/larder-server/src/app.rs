@@ -46,17 +46,17 @@ impl App {
         node: Arc<Node>,
         policy: Policies,
         audit: Audit,
-        listen: Option<Arc<Listen>>,
+        listen: Option<&Arc<Listen>>,
         ending: CancellationToken,
     ) -> Arc<Self> {
         let mut registry = Registry::default();
         node.register_metrics(&mut registry);
         let metrics = ServerMetrics::new(&mut registry);
-        if let Some(listen) = &listen {
+        if let Some(listen) = listen {
             listen.register_metrics(&mut registry);
         }
         let (policy, audit) = (Arc::new(policy), Arc::new(audit));
-        let status = Status::new(&node, &policy, &audit, listen.as_ref());
+        let status = Status::new(&node, &policy, &audit, listen);
         status.register_metrics(&mut registry);
         let (node, jitter) = (Guarded::new(node), Jitter::default());
         Arc::new(Self { node, policy, audit, status, registry, metrics, jitter, ending })

@@ -220,7 +220,6 @@ impl ApiError {
                 | WhoisError::Process(ProcessError::NotFound { .. } | ProcessError::Ended { .. }),
             ) => StatusCode::NOT_FOUND,
             Self::Whois(WhoisError::Contradictory { .. }) => StatusCode::CONFLICT,
-            Self::Whois(WhoisError::TooShort { .. } | WhoisError::SeveralContainers { .. }) => StatusCode::BAD_REQUEST,
             Self::Read(
                 ReadError::NotReferenced { .. }
                 | ReadError::NotReferencedByPod { .. }
@@ -246,7 +245,8 @@ impl ApiError {
             | Self::Daemon(DaemonError::Unreachable { .. } | DaemonError::Broken { .. }) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::BadParameter { .. }
+            Self::Whois(WhoisError::TooShort { .. } | WhoisError::SeveralContainers { .. })
+            | Self::BadParameter { .. }
             | Self::MissingParameter(_)
             | Self::UnknownParameter { .. }
             | Self::BadPath { .. }

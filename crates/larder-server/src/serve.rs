@@ -231,7 +231,7 @@ impl Server {
             Some(address) => Some(Listen::bind(address, options.tls, &node).await?),
             None => None,
         };
-        let app = App::new(node, policy, audit, listen.as_ref().map(|(_, listen)| Arc::clone(listen)), token.clone());
+        let app = App::new(node, policy, audit, listen.as_ref().map(|(_, listen)| listen), token.clone());
         Ok(Self { app, socket, metrics, listen, passing, admins, limits: options.limits, token })
     }
 

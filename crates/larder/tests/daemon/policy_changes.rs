@@ -293,11 +293,13 @@ impl Watcher {
         if before == *view && (self.watch.is_none() || self.catch_up(view, round).await) {
             return;
         }
-        if before != *view && self.watch.is_some() {
+        if before != *view
+            && let Some(mut watch) = self.watch.take()
+        {
             // What has left the view goes, with its identity alone, and then the watch ends. No new value comes before.
             let mut left: BTreeSet<_> = before.keys().filter(|name| !view.contains_key(**name)).copied().collect();
             loop {
-                let event = self.watch.as_mut().unwrap().event().await;
+                let event = watch.event().await;
                 if event["type"] == "ERROR" {
                     self.ended(&event);
                     break;
