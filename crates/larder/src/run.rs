@@ -271,7 +271,9 @@ fn log_filter(text: &str) -> Result<Targets, String> {
     for part in parts.iter().copied() {
         let is_level = LEVELS.iter().any(|level| level.eq_ignore_ascii_case(part));
         let is_own = part == "larder" || part.starts_with("larder_");
-        if !(is_level || is_own || part.contains('=')) {
+        // larder has no spans, and what names one would be taken for a target.
+        let of_span = part.contains(['[', '{']);
+        if of_span || !(is_level || is_own || part.contains('=')) {
             return Err(refused(part));
         }
     }
