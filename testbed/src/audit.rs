@@ -14,7 +14,7 @@ rules:
 - level: Metadata
   resources:
   - group: \"\"
-    resources: [secrets, configmaps, pods, pods/exec, pods/log, nodes]
+    resources: [secrets, configmaps, pods, pods/attach, pods/exec, pods/log, pods/portforward, nodes]
   - group: apps
     resources: [deployments]
 - level: None
