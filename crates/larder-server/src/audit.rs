@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
-use table::{Group, Key, Line, Table};
+use table::{Group, Key, Line, Outcome, Table};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -57,7 +57,7 @@ pub enum AuditLevel {
     /// Refusals.
     #[default]
     Refused,
-    /// Refusals, and what is allowed.
+    /// Refusals, what is allowed, and what is passed on to the API server.
     All,
 }
 
@@ -79,10 +79,10 @@ impl AuditLevel {
         }
     }
 
-    const fn has(self, is_allowed: bool) -> bool {
+    fn has(self, outcome: Outcome) -> bool {
         match self {
             Self::None => false,
-            Self::Refused => !is_allowed,
+            Self::Refused => outcome == Outcome::Refused,
             Self::All => true,
         }
     }
@@ -194,12 +194,13 @@ impl App {
     ) {
         let is_allowed = decision.is_allowed();
         self.metrics.decided(caller, &decision.rule, is_allowed);
-        if self.audit.level.has(is_allowed) {
+        let outcome = if is_allowed { Outcome::Allowed } else { Outcome::Refused };
+        if self.audit.level.has(outcome) {
             let rule = match &decision.rule {
                 Rule::File(name) => format!("file:{name}"),
                 built_in => built_in.kind().to_owned(),
             };
-            self.note(Key::of(caller, pod, Group::of_reader(caller), verb, &what.to_string(), rule, is_allowed));
+            self.note(Key::of(caller, pod, Group::of_reader(caller), verb, &what.to_string(), rule, outcome));
         }
     }
 
@@ -216,9 +217,25 @@ impl App {
         self.note_refusal(caller, asked, format!("token:{reason}"));
     }
 
+    /// A request that goes to the API server, which decides, with a word from a bounded set for the reason.
+    pub(crate) fn passed_on(&self, caller: &Caller, pod: Option<&PodAccess>, asked: Asked<'_>, reason: &'static str) {
+        self.note_without_view(caller, pod, asked, format!("pass-through:{reason}"), Outcome::PassedOn);
+    }
+
     fn note_refusal(&self, caller: &Caller, asked: Asked<'_>, rule: String) {
-        if self.audit.level.has(false) {
-            self.note(Key::of(caller, None, Group::of_refused(caller), asked.verb, asked.path, rule, false));
+        self.note_without_view(caller, None, asked, rule, Outcome::Refused);
+    }
+
+    fn note_without_view(
+        &self,
+        caller: &Caller,
+        pod: Option<&PodAccess>,
+        asked: Asked<'_>,
+        rule: String,
+        outcome: Outcome,
+    ) {
+        if self.audit.level.has(outcome) {
+            self.note(Key::of(caller, pod, Group::of_refused(caller), asked.verb, asked.path, rule, outcome));
         }
     }
 
@@ -339,7 +356,9 @@ struct Json<'a> {
 enum Content<'a> {
     #[serde(rename_all = "camelCase")]
     Decision {
-        allowed: bool,
+        /// Left out where the API server decides.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        allowed: Option<bool>,
         caller: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         service_account: Option<&'a str>,
@@ -360,7 +379,11 @@ impl<'a> Json<'a> {
             Line::Decision { key, time, suppressed } => Self {
                 time: *time,
                 line: Content::Decision {
-                    allowed: key.is_allowed,
+                    allowed: match key.outcome {
+                        Outcome::Allowed => Some(true),
+                        Outcome::Refused => Some(false),
+                        Outcome::PassedOn => None,
+                    },
                     caller: &key.caller,
                     service_account: key.service_account.as_deref(),
                     verb: key.verb,
@@ -391,7 +414,11 @@ fn log(line: &Line) {
                 suppressed = is_repeated.then_some(*suppressed),
                 last = is_repeated.then(|| tracing::field::display(time)),
                 "{}",
-                if key.is_allowed { "allowed" } else { "refused" }
+                match key.outcome {
+                    Outcome::Allowed => "allowed",
+                    Outcome::Refused => "refused",
+                    Outcome::PassedOn => "passed on",
+                }
             );
         }
         Line::Lost { lost, .. } => {

@@ -34,12 +34,15 @@ mod places;
 mod refusals;
 mod route;
 
-use crate::access::Guarded;
+use crate::access::{Guarded, PodAccess};
 use crate::activity::{Activity, Exchange};
 use crate::app::App;
+use crate::audit;
 use crate::cache_status::{CacheStatus, Outcome};
+use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::hop_by_hop::{remove_of_connection, upgrade_of};
+use crate::token::TokenPod;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
@@ -50,7 +53,6 @@ use http::{HeaderMap, HeaderValue, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
 use larder_clock::Timestamp;
 use larder_node::{PassError, PassThrough};
-use larder_pod_status::PodUid;
 use larder_policy::View;
 use parking_lot::Mutex;
 use places::{Identity, Place, Places, Use};
@@ -123,17 +125,25 @@ pub(crate) struct Passing {
 pub(crate) struct Sender {
     identity: Identity,
     token: HeaderValue,
+    caller: Caller,
+    /// What a pod of this node may see.
+    access: Option<Arc<PodAccess>>,
 }
 
 impl Sender {
     /// A pod of this node, by its verified token.
-    pub(crate) fn pod(uid: &PodUid, token: &str) -> Option<Self> {
-        Some(Self { identity: Identity::Pod(uid.clone()), token: bearer(token)? })
+    pub(crate) fn pod(pod: &Arc<TokenPod>, token: &str) -> Option<Self> {
+        Some(Self {
+            identity: Identity::Pod(pod.runtime_uid()),
+            token: bearer(token)?,
+            caller: Caller::Token(Arc::clone(pod)),
+            access: Some(Arc::clone(&pod.access)),
+        })
     }
 
     /// Anybody else with a token.
-    pub(crate) fn other(connected: &Connected, token: &str) -> Option<Self> {
-        Some(Self { identity: Identity::Address(connected.peer), token: bearer(token)? })
+    pub(crate) fn other(connected: &Connected, token: &str, caller: Caller) -> Option<Self> {
+        Some(Self { identity: Identity::Address(connected.peer), token: bearer(token)?, caller, access: None })
     }
 }
 
@@ -311,6 +321,8 @@ impl Passing {
         if let Some(AskedUri(uri)) = request.extensions_mut().remove() {
             *request.uri_mut() = uri;
         }
+        let audited = audit::Asked::of(&request);
+        self.app.passed_on(&sender.caller, sender.access.as_deref(), audited, why.as_str());
         let answer = match upgrade_of(request.headers()).filter(|_| request.version() == Version::HTTP_11) {
             Some(protocol) => self.upgrade(request, sender, protocol).await,
             None => self.forward(request, sender, patience).await,

@@ -237,7 +237,11 @@ async fn dispatch(
     let Some(token) = take_bearer(request.headers_mut()) else { return call(&routes.strangers, request).await };
     let token = match token {
         Ok(token) => token,
-        Err(error) => return refuse(&routes, request, TokenRefusal::Invalid(error)).await,
+        Err(error) => {
+            let refusal = TokenRefusal::Invalid(error);
+            let reason = refusal.reason();
+            return refuse(&routes, request, Caller::RefusedToken(Arc::new(refusal)), reason).await;
+        }
     };
     let pod = match TokenPod::of(app, &token).await {
         Ok(pod) => Arc::new(pod),
@@ -248,7 +252,7 @@ async fn dispatch(
         Err(full) => return full.into_response(),
     };
     let here = |request| answer_here(&routes, request, &pod, place.clone());
-    let sender = Sender::pod(&pod.runtime_uid(), &token);
+    let sender = Sender::pod(&pod, &token);
     let (Some(passing), Some(sender)) = (&routes.passing, sender) else { return here(request).await };
     let view = app.policy.current().view(&Subject::Pod(Arc::clone(&pod.access.subject)));
     let asking = AskingPod { uid: &pod.access.subject.uid, view: &view, node: &app.node };
@@ -306,24 +310,25 @@ async fn pass_or_refuse(
     token: &str,
     refusal: TokenRefusal,
 ) -> Response {
-    let sender = request.extensions().get::<Connected>().and_then(|connected| Sender::other(connected, token));
+    let reason = refusal.reason();
+    let caller = Caller::RefusedToken(Arc::new(refusal));
+    let connected = request.extensions().get::<Connected>();
+    let sender = connected.and_then(|connected| Sender::other(connected, token, caller.clone()));
     match (&routes.passing, sender) {
         (Some(passing), Some(sender)) if !Passing::is_own(request.uri().path()) => {
-            routes.app.metrics.refused_token(refusal.reason());
-            tracing::debug!(reason = refusal.reason(), "a token is left to the API server");
+            routes.app.metrics.refused_token(reason);
+            tracing::debug!(reason, "a token is left to the API server");
             if let Some(Err(full)) = places.map(|Extension(places)| places.enter_unknown()) {
                 return full.into_response();
             }
             passing.pass_other(request, &sender).await
         }
-        _ => refuse(routes, request, refusal).await,
+        _ => refuse(routes, request, caller, reason).await,
     }
 }
 
 /// Answers as to a stranger, who may ask whether larder is ready.
-async fn refuse(routes: &Routes, mut request: Request, refusal: TokenRefusal) -> Response {
-    let reason = refusal.reason();
-    let caller = Caller::RefusedToken(Arc::new(refusal));
+async fn refuse(routes: &Routes, mut request: Request, caller: Caller, reason: &'static str) -> Response {
     routes.app.refused_token(&caller, Asked::of(&request), reason);
     request.extensions_mut().insert(caller);
     call(&routes.strangers, request).await

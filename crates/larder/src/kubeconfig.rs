@@ -36,7 +36,7 @@ const LARGEST_FILE: u64 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Run it on the node, as root or as larder's user: it reads the key of larder's own authority. Whoever has the kubeconfig can read
+Run it on the node, as root or as larder's user: it reads the key of larder's own authority. Whoever has the kubeconfig can read \
 everything from this larder until the certificate in it expires. One of --for-pods holds no secret: it names the file with the pod's token.
 
 Examples:

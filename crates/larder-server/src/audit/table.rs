@@ -90,6 +90,15 @@ fn name_of(caller: &Caller) -> String {
     }
 }
 
+/// How a decision ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Outcome {
+    Allowed,
+    Refused,
+    /// The API server decides.
+    PassedOn,
+}
+
 /// A kind of decision.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
@@ -100,7 +109,7 @@ pub(super) struct Key {
     pub(super) verb: &'static str,
     pub(super) what: String,
     pub(super) rule: String,
-    pub(super) is_allowed: bool,
+    pub(super) outcome: Outcome,
     pub(super) source: &'static str,
 }
 
@@ -112,13 +121,15 @@ impl Key {
         verb: &'static str,
         what: &str,
         rule: String,
-        is_allowed: bool,
+        outcome: Outcome,
     ) -> Self {
         let subject = pod.map(|pod| &pod.subject).filter(|subject| !subject.service_account.is_empty());
         let service_account = subject.map(|subject| format!("{}/{}", subject.namespace, subject.service_account));
         let (caller, source) = (name_of(caller).into(), caller.listener());
-        let what = what.chars().take(LONGEST).collect();
-        Self { group, caller, service_account, verb, what, rule, is_allowed, source }
+        // A path may have any UTF-8, and a terminal obeys control characters, which JSON does not escape from U+0080 on.
+        let visible = |char: char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char };
+        let what = what.chars().take(LONGEST).map(visible).collect();
+        Self { group, caller, service_account, verb, what, rule, outcome, source }
     }
 
     /// The kind of the decisions of a group that has too many kinds.

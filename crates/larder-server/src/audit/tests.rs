@@ -15,7 +15,7 @@ fn container(pod: &str) -> Caller {
 }
 
 fn key(caller: &Caller, what: &str) -> Key {
-    Key::of(caller, None, Group::of_refused(caller), "get", what, "none".to_owned(), false)
+    Key::of(caller, None, Group::of_refused(caller), "get", what, "none".to_owned(), Outcome::Refused)
 }
 
 /// What lines say, sorted: the caller, what it asked for, and how many decisions were suppressed.
@@ -41,6 +41,12 @@ fn take(table: &mut Table) -> Vec<(String, String, u64)> {
 
 fn line(caller: &str, what: &str, suppressed: u64) -> (String, String, u64) {
     (caller.to_owned(), what.to_owned(), suppressed)
+}
+
+#[test]
+fn what_was_asked_for_has_no_control_characters() {
+    let key = key(&container("web"), "/a\u{9b}31m\u{7f}b\nc");
+    assert_eq!(key.what, "/a\u{fffd}31m\u{fffd}b\u{fffd}c");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +161,7 @@ async fn a_file_has_lines_of_json_and_the_rest_at_the_end() {
     let line = |time: &str, suppressed: u64| {
         serde_json::json!({
             "time": time, "allowed": false, "caller": "container \"app\" of pod \"shop/web\"", "verb": "get",
-            "what": "secret \"shop/a\nb\"", "rule": "none", "source": "socket", "suppressed": suppressed,
+            "what": "secret \"shop/a\u{fffd}b\"", "rule": "none", "source": "socket", "suppressed": suppressed,
         })
     };
     assert_eq!(lines, [line("1970-01-01T00:00:00Z", 0), line("1970-01-01T00:00:01Z", 1)]);

@@ -20,7 +20,7 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 /// The line that says all of that.
-async fn line(path: &Path, fields: &[(&str, &str)]) -> Value {
+pub(crate) async fn line(path: &Path, fields: &[(&str, &str)]) -> Value {
     let has = |line: &Value| fields.iter().all(|(name, value)| line[name].as_str() == Some(value));
     until(&format!("a line with {fields:?}"), async || lines(path).into_iter().find(has)).await
 }

@@ -1,5 +1,6 @@
 //! What larder does not answer a pod, on its way to the API server with the pod's own token. The API server is a simulated one.
 
+use crate::audit::line;
 use crate::harness::{Answer, Daemon, LIMIT, folder_with, until};
 use crate::listen::Peer;
 use crate::tokens::{DB, NODE, Place, TLS, claims};
@@ -585,6 +586,24 @@ async fn a_decision_counts_once_where_larder_is_asked_before_the_api_server_and_
     let before = decisions().await;
     passed(&place.get(&token, DB).await, 403);
     assert_eq!(decisions().await - before, 1);
+}
+
+#[tokio::test]
+async fn the_audit_has_a_line_of_what_is_passed_on_and_does_not_say_whether_it_was_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let place = start(&["--audit", "all", "--audit-file", path.to_str().unwrap()]).await;
+    let token = place.token_with(&[]);
+    passed(&place.get(&token, &format!("{CONFIG_MAPS}/other?pretty=1")).await, 403);
+    passed(&place.get("unknown", "/apis/apps/v1/deployments?limit=1").await, 401);
+    let of_pod = line(&path, &[("what", &format!("{CONFIG_MAPS}/other"))]).await;
+    assert_eq!((&of_pod["caller"], &of_pod["rule"]), (&"pod \"shop/web\"".into(), &"pass-through:policy".into()));
+    let of_stranger = line(&path, &[("what", "/apis/apps/v1/deployments")]).await;
+    let caller = "a client whose token is refused";
+    assert_eq!((&of_stranger["caller"], &of_stranger["rule"]), (&caller.into(), &"pass-through:caller".into()));
+    for line in [of_pod, of_stranger] {
+        assert_eq!((line.get("allowed"), &line["verb"]), (None, &"get".into()), "{line}");
+    }
 }
 
 #[tokio::test]
